@@ -1,0 +1,1 @@
+"""What both sides share: records, kinds, schedules, errors. Standard library and numpy only."""

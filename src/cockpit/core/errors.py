@@ -1,0 +1,21 @@
+"""Errors that name the fact, the value and the remedy."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class CockpitError(ValueError):
+    """A wrong input; the message says what was given and what to give instead."""
+
+
+class Undefined(Exception):  # noqa: N818 - a state, not an error: it never reaches the user's loop
+    """Raised while measuring: the value does not exist at this step, for the reason given."""
+
+
+def unknown(what: str, given: object, known: Iterable[str]) -> CockpitError:
+    """Build the error for a name that is not in ``known``, with the nearest names."""
+    known = sorted(known)
+    folded = {name.lower(): name for name in known}
+    near = [folded[match] for match in get_close_matches(str(given).lower(), folded, n=3, cutoff=0.4)]
+    hint = f"did you mean {' or '.join(repr(name) for name in near)}? " if near else ""
+    return CockpitError(f"unknown {what} {given!r}; {hint}known: {', '.join(known)}")

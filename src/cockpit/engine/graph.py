@@ -1,0 +1,111 @@
+"""Autograd's own graph, read backwards: from each parameter up to the operations that use it on a batch.
+
+No module is hooked and no forward pass repeated: custom modules, functional calls, tied weights and layers used twice
+are all just operations that share a leaf.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Node = Any  # torch.autograd.graph.Node: its saved values have no static types
+
+# One operand, one result, no other data: on a parameter the result is still the parameter, rearranged.
+REARRANGES = frozenset(
+    f"{name}Backward"
+    for name in (
+        "T", "Transpose", "Permute", "View", "UnsafeView", "ReshapeAlias", "Unsqueeze", "Squeeze", "ToCopy", "Clone",
+        "Alias", "Split", "SplitWithSizes", "UnsafeSplit", "Unbind", "Slice", "Select", "Narrow", "Flatten", "Contiguous",
+    )
+)  # fmt: skip
+
+
+def family(node: Node) -> str:
+    """Name of a node without its overload number: ``AddmmBackward``."""
+    name: str = node.name()
+    return name.rsplit("::", 1)[-1].rstrip("0123456789")
+
+
+def shapes(node: Node) -> list[tuple[int, ...]]:
+    """Shapes of the results of the operation."""
+    return [tuple(meta.shape) for meta in node._input_metadata]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A node on the way down to the parameter: its result ``output`` is used above, its operand ``slot`` leads on."""
+
+    node: Node
+    slot: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """From an operation on the batch (``node``, operand ``slot``) down to a parameter through ``chain``."""
+
+    name: str
+    node: Node
+    slot: int
+    shape: tuple[int, ...]  # of the operand
+    chain: tuple[Link, ...]  # from the operand down to the parameter
+
+
+class Graph:
+    """The nodes under a root, and for each node who uses it."""
+
+    def __init__(self, roots: Iterable[Node]) -> None:
+        self.users: dict[Node, list[tuple[Node, int, int]]] = {}  # node -> (user, operand of user, result of node)
+        self.nodes: dict[Node, int] = {}  # node -> place in the walk
+        self.leaves: dict[int, Node] = {}  # id of a parameter -> its AccumulateGrad
+        pending = list(roots)
+        while pending:
+            node = pending.pop()
+            if node in self.nodes:
+                continue
+            self.nodes[node] = len(self.nodes)
+            variable = getattr(node, "variable", None)
+            if variable is not None:
+                self.leaves[id(variable)] = node
+            for slot, (operand, output) in enumerate(node.next_functions):
+                if operand is not None:
+                    self.users.setdefault(operand, []).append((node, slot, output))
+                    pending.append(operand)
+
+    def __contains__(self, node: Node) -> bool:
+        return node in self.nodes
+
+    def structure(self) -> int:
+        """Hash of the names of all operations in order: the same for every step of an ordinary loop."""
+        return hash(tuple(node.name() for node in self.nodes))
+
+    def find(self, names: frozenset[str]) -> list[Node]:
+        """Return the nodes of the given families."""
+        return [node for node in self.nodes if family(node) in names]
+
+    def paths(self, parameters: Mapping[str, Tensor], through: Iterable[Node]) -> Iterator[Path]:
+        """Yield every way from an operation to a parameter; nodes in ``through`` are passed, not stopped at."""
+        passed = set(through)
+        for name, parameter in parameters.items():
+            leaf = self.leaves.get(id(parameter))
+            if leaf is None:
+                continue
+            stack: list[tuple[Node, int, tuple[Link, ...]]] = [(leaf, 0, ())]
+            while stack:
+                below, output, chain = stack.pop()
+                for user, slot, used in self.users.get(below, ()):
+                    if used != output and below is not leaf:
+                        continue
+                    if family(user) in REARRANGES or user in passed:
+                        for result in range(len(shapes(user))):
+                            stack.append((user, result, (Link(user, slot, result), *chain)))
+                    else:
+                        yield Path(name, user, slot, shapes(below)[used], chain)
+
+
+def edge(node: Node, output: int = 0) -> torch.autograd.graph.GradientEdge:
+    """The result ``output`` of an operation, as a place where gradients can be asked for."""
+    return torch.autograd.graph.GradientEdge(node, output)

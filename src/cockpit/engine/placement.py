@@ -1,0 +1,152 @@
+"""Find out where the samples are in every intermediate result, by asking autograd rather than guessing from shapes.
+
+One gradient is sent back from sample 0 alone. Where it arrives, and where it does not, shows which axis counts samples:
+also for time first, flattened, folded or broadcast tensors. Done once for each structure of the graph, then remembered.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.graph import Graph, Node, Path, edge, shapes
+from cockpit.layers.layout import Layout, Placement, candidates
+
+ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tensor whose samples are known: the model's output or the individual losses."""
+
+    node: Node
+    output: int
+    shape: tuple[int, ...]
+    layout: Layout
+    dtype: torch.dtype
+    device: torch.device
+
+
+@dataclass(slots=True)
+class Placements:
+    """Decisions for one graph: a node's results are placed, or None (the node does not see the batch)."""
+
+    nodes: dict[Node, tuple[Layout | None, ...]] = field(default_factory=dict)
+    coupled: bool = False
+
+    def on_batch(self, node: Node) -> bool:
+        """Whether any result of the node has samples."""
+        return any(layout is not None for layout in self.nodes.get(node, ()))
+
+
+Remembered = dict[tuple[int, int, int], tuple[Placement | None, bool]]  # (structure, node, output) -> placement, exact
+
+
+class Finder:
+    """Places samples in graphs; remembers structures it has seen."""
+
+    def __init__(self, preferred_axis: int = 0) -> None:
+        self.preferred = preferred_axis
+        self.probes = 0
+        self._remembered: Remembered = {}
+
+    def paths(
+        self, graph: Graph, parameters: Mapping[str, Tensor], samples: int, sources: Sequence[Source]
+    ) -> tuple[list[Path], Placements]:
+        """Return every path from an operation on the batch to a parameter, and the placements of those operations."""
+        placed = Placements()
+        structure = graph.structure()
+        for _ in range(ROUNDS):
+            inside = [node for node, layouts in placed.nodes.items() if not any(layouts)]
+            found = list(graph.paths(parameters, inside))
+            undecided = list(dict.fromkeys(path.node for path in found if path.node not in placed.nodes))
+            if not undecided:
+                return found, placed
+            self._decide(graph, structure, undecided, samples, sources, placed)
+        return [path for path in found if placed.on_batch(path.node)], placed
+
+    def _decide(
+        self, graph: Graph, structure: int, nodes: list[Node], samples: int, sources: Sequence[Source], placed: Placements
+    ) -> None:
+        open_results: list[tuple[Node, int]] = []
+        chosen: dict[tuple[Node, int], Layout | None] = {}
+        for node in nodes:
+            for output, shape in enumerate(shapes(node)):
+                known = self._recall((structure, graph.nodes[node], output), shape, samples)
+                if known is not _UNKNOWN:
+                    chosen[node, output] = known  # type: ignore[assignment]
+                elif not candidates(shape, samples):
+                    chosen[node, output] = None
+                else:
+                    open_results.append((node, output))
+        if open_results:
+            arrived = self._probe(open_results, sources)
+            for (node, output), grad in zip(open_results, arrived, strict=True):
+                key = (structure, graph.nodes[node], output)
+                chosen[node, output] = self._choose(key, shapes(node)[output], samples, grad, placed)
+        for node in nodes:
+            placed.nodes[node] = tuple(chosen[node, output] for output in range(len(shapes(node))))
+
+    def _recall(self, key: tuple[int, int, int], shape: tuple[int, ...], samples: int) -> object:
+        if key not in self._remembered:
+            return _UNKNOWN
+        placement, exact = self._remembered[key]
+        if placement is None:
+            return None
+        layout = placement.layout(shape, samples)
+        if layout is None or (exact and shape[placement.axis] != samples):
+            return _UNKNOWN
+        return layout
+
+    def _probe(self, results: list[tuple[Node, int]], sources: Sequence[Source]) -> Sequence[Tensor | None]:
+        if not sources:
+            return [None] * len(results)
+        self.probes += 1
+        seeds = []
+        for source in sources:
+            generator = torch.Generator().manual_seed(self.probes)
+            noise = torch.randn(source.shape, generator=generator, dtype=torch.float32) + 1.5
+            seeds.append(source.layout.mask(noise, 0).to(source.device, source.dtype))
+        return torch.autograd.grad(
+            [edge(source.node, source.output) for source in sources],  # type: ignore[misc]
+            [edge(node, output) for node, output in results],  # type: ignore[misc]
+            seeds,
+            retain_graph=True,
+            allow_unused=True,
+        )
+
+    def _choose(
+        self, key: tuple[int, int, int], shape: tuple[int, ...], samples: int, grad: Tensor | None, placed: Placements
+    ) -> Layout | None:
+        options = candidates(shape, samples, self.preferred)
+        if samples == 1:
+            return options[0].layout(shape, samples)
+        likely = options[0] if shape[options[0].axis] == samples else None
+        if grad is None or not bool(grad.any()):
+            return likely.layout(shape, samples) if likely else None  # nothing arrived: not remembered
+        fitting = [option for option in options if _alone(grad, option.layout(shape, samples))]
+        if not fitting and likely is not None and likely.axis == self.preferred:
+            fitting, placed.coupled = self._coupled(grad, likely, shape, samples), True
+        placement = fitting[0] if fitting else None
+        self._remembered[key] = (placement, placement is not None and shape[placement.axis] == samples)
+        return placement.layout(shape, samples) if placement else None
+
+    @staticmethod
+    def _coupled(grad: Tensor, likely: Placement, shape: tuple[int, ...], samples: int) -> list[Placement]:
+        """Samples that see each other (batch normalisation): sample 0 still has the largest share of its own gradient."""
+        layout = likely.layout(shape, samples)
+        assert layout is not None
+        mass = layout.sums(grad.abs().double())
+        return [likely] if bool(mass[0] >= mass[1:].max()) else []
+
+
+_UNKNOWN = object()
+
+
+def _alone(grad: Tensor, layout: Layout | None) -> bool:
+    """Whether the gradient is zero at all samples but the first."""
+    if layout is None:
+        return False
+    split = layout.split(grad)
+    return not bool(split[:, 1:].any())

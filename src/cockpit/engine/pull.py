@@ -1,0 +1,137 @@
+"""Carry a per-sample gradient of a rearranged parameter back to the parameter itself."""
+
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cockpit.core.errors import Undefined
+from cockpit.engine.graph import Link, Path, family, shapes
+from cockpit.layers import Convolved, Dense, Factored, Form, Indexed
+from cockpit.layers._rule import Use, rule_for
+from cockpit.layers.layout import Layout
+
+DENSE_LIMIT = 2**28  # elements of a per-sample gradient that may be held at once
+RESHAPES = frozenset(f"{n}Backward" for n in ("View", "UnsafeView", "ReshapeAlias", "Unsqueeze", "Squeeze", "Flatten"))
+KEEPS = frozenset(f"{n}Backward" for n in ("ToCopy", "Clone", "Alias", "Contiguous"))
+SWAPS = frozenset(f"{n}Backward" for n in ("T", "Transpose", "Permute"))
+
+
+def gradient_of(path: Path, grads: tuple[Tensor | None, ...], layouts: tuple[Layout | None, ...]) -> Form:
+    """Per-sample gradient of the parameter at the end of ``path``, while the backward of its operation is about to run.
+
+    By the operation's rule, or where there is none by calling its own backward with the gradient of one sample at a
+    time: autograd's rule for the operation is always right.
+    """
+    form: Form | None = None
+    rule = rule_for(path.node.name())
+    if rule is not None and layouts[0] is not None and grads[0] is not None:
+        form = rule(Use(path.node, path.slot, path.shape, grads, layouts[0]))
+    if form is None:
+        form = _generic(path, grads, layouts)
+    below = [shapes(link.node)[link.output] for link in path.chain[1:]]
+    for link, shape in zip(path.chain, [*below, _operand_shape(path)], strict=True) if path.chain else ():
+        form = _step(form, link, shape)
+    return form
+
+
+def _operand_shape(path: Path) -> tuple[int, ...]:
+    """Shape of the parameter at the end of the chain."""
+    last = path.chain[-1] if path.chain else None
+    if last is None:
+        return path.shape
+    leaf, output = last.node.next_functions[last.slot]
+    return shapes(leaf)[output]
+
+
+def _generic(path: Path, grads: tuple[Tensor | None, ...], layouts: tuple[Layout | None, ...]) -> Form:
+    samples = next(layout.samples for layout in layouts if layout is not None)
+    _check_size(samples, path.shape)
+    if any(grad is not None and layout is None for grad, layout in zip(grads, layouts, strict=True)):
+        raise Undefined(f"{path.node.name()} mixes results with and without samples")
+    rows = []
+    for sample in range(samples):
+        masked = [
+            None if grad is None or layout is None else layout.mask(grad, sample)
+            for grad, layout in zip(grads, layouts, strict=True)
+        ]
+        rows.append(_call(path.node, masked, path.slot, path.shape))
+    return Dense(torch.stack(rows))
+
+
+def _call(node: Any, grads: list[Tensor | None], slot: int, shape: tuple[int, ...]) -> Tensor:
+    """Run the node's own backward; ``grads`` in the precision it expects."""
+    filled = [
+        None if grad is None else grad.to(meta.dtype) for grad, meta in zip(grads, node._input_metadata, strict=True)
+    ]
+    result = node(*filled)
+    grad = result[slot] if isinstance(result, tuple) else result
+    if grad is None:
+        like = next(g for g in filled if g is not None)
+        return like.new_zeros(shape)
+    if grad.is_sparse:
+        raise Undefined("sparse gradients are not supported: use a dense layer (sparse=False)")
+    return grad.sum_to_size(shape) if tuple(grad.shape) != shape else grad
+
+
+def _step(form: Form, link: Link, shape: tuple[int, ...]) -> Form:
+    """One link down: from the gradient of a node's result to that of its operand of the given shape."""
+    name = family(link.node)
+    if name in KEEPS:
+        return form
+    if name in RESHAPES:
+        return _reshaped(form, shape)
+    if name in SWAPS and isinstance(form, Factored) and len(shape) == 2 and form.row.shape[1] == 1:
+        swapped = name == "TBackward" or shape != form.shape or _swaps(link.node)
+        if form.shape == (form.row.shape[3], form.col.shape[3]):
+            return Factored(shape, form.col, form.row) if swapped else form
+    if name.startswith("Split") and isinstance(form, Factored) and link.node._saved_dim == 0 and form.row.shape[1] == 1:
+        return _padded_rows(form, link, shape)
+    return _called(form, link, shape)
+
+
+def _swaps(node: Any) -> bool:
+    if family(node) == "TransposeBackward":
+        return bool(node._saved_dim0 != node._saved_dim1)
+    return tuple(node._saved_dims) != (0, 1)
+
+
+def _reshaped(form: Form, shape: tuple[int, ...]) -> Form:
+    if isinstance(form, Dense):
+        return Dense(form.value.reshape(form.samples, *shape))
+    if isinstance(form, Factored):
+        return Factored(shape, form.row, form.col)
+    if isinstance(form, Indexed) or isinstance(form, Convolved):
+        return Dense(_formed(form).reshape(form.samples, *shape))
+    raise AssertionError
+
+
+def _padded_rows(form: Factored, link: Link, shape: tuple[int, ...]) -> Form:
+    """A block of rows of the parameter (query, key, value stacked in one matrix): zero rows around it."""
+    sizes = [s[0] for s in shapes(link.node)]
+    before = sum(sizes[: link.output])
+    after = shape[0] - before - sizes[link.output]
+    return Factored(shape, torch.nn.functional.pad(form.row, (before, after)), form.col)
+
+
+def _called(form: Form, link: Link, shape: tuple[int, ...]) -> Form:
+    """Any other operation on parameters alone (weight norm, a learned position looked up): its own backward."""
+    _check_size(form.samples, shape)
+    outputs = len(link.node._input_metadata)
+    rows = []
+    for sample in range(form.samples):
+        grads: list[Tensor | None] = [None] * outputs
+        grads[link.output] = form.form(sample, sample + 1)[0]
+        rows.append(_call(link.node, grads, link.slot, shape))
+    return Dense(torch.stack(rows))
+
+
+def _formed(form: Form) -> Tensor:
+    _check_size(form.samples, form.shape)
+    return form.form(0, form.samples)
+
+
+def _check_size(samples: int, shape: tuple[int, ...]) -> None:
+    if samples * prod(shape) > DENSE_LIMIT:
+        raise Undefined(f"per-sample gradients of a parameter of shape {shape} would hold {samples} x {prod(shape)} numbers")

@@ -1,0 +1,57 @@
+"""Scales and shifts of normalisation layers: g_n sums the gradient times the normalised input over positions."""
+
+import torch
+from torch import Tensor
+
+from cockpit.layers._rule import Rule, Use
+from cockpit.layers.elementwise import broadcast
+from cockpit.layers.forms import Dense, Form
+
+WEIGHT, BIAS = 1, 2
+
+
+def layer_norm(use: Use) -> Form | None:
+    """Normalise over the last axes."""
+    if use.slot == BIAS:
+        return broadcast(use, use.grad)
+    mean, rstd = use.node._saved_result1, use.node._saved_result2
+    return broadcast(use, (use.node._saved_input - mean) * rstd * use.grad)
+
+
+def batch_norm(use: Use) -> Form | None:
+    """Normalise each channel, by the batch's or the running statistics; [N, C, ...]."""
+    if use.layout.axis_of(tuple(use.grad.shape)) != 0:
+        return None
+    if use.slot == BIAS:
+        return _channels(use, use.grad)
+    node, inputs = use.node, use.node._saved_input
+    if node._saved_training:
+        mean, rstd = node._saved_result1, node._saved_result2
+    else:
+        mean, rstd = node._saved_running_mean, torch.rsqrt(node._saved_running_var + node._saved_eps)
+    shape = (1, -1) + (1,) * (inputs.dim() - 2)
+    return _channels(use, (inputs - mean.view(shape)) * rstd.view(shape) * use.grad)
+
+
+def group_norm(use: Use) -> Form | None:
+    """Normalise groups of channels of each sample; [N, C, ...]."""
+    if use.layout.axis_of(tuple(use.grad.shape)) != 0:
+        return None
+    if use.slot == BIAS:
+        return _channels(use, use.grad)
+    node, inputs = use.node, use.node._saved_input
+    grouped = inputs.reshape(inputs.shape[0], node._saved_group, -1)
+    mean, rstd = (saved.reshape(grouped.shape[0], -1, 1) for saved in (node._saved_result1, node._saved_result2))
+    return _channels(use, ((grouped - mean) * rstd).reshape(inputs.shape) * use.grad)
+
+
+def _channels(use: Use, contribution: Tensor) -> Form:
+    return Dense(contribution.flatten(2).sum(2) if contribution.dim() > 2 else contribution)
+
+
+RULES: dict[str, Rule] = {
+    "NativeLayerNormBackward": layer_norm,
+    "NativeBatchNormBackward": batch_norm,
+    "CudnnBatchNormBackward": batch_norm,
+    "NativeGroupNormBackward": group_norm,
+}
