@@ -66,6 +66,18 @@ class Finder:
             self._decide(graph, structure, undecided, samples, sources, placed)
         return [path for path in found if placed.on_batch(path.node)], placed
 
+    def place(self, graph: Graph, node: Node, output: int, samples: int, sources: Sequence[Source]) -> Layout | None:
+        """Place the samples in one result."""
+        placed = Placements()
+        self._decide(graph, graph.structure(), [node], samples, sources, placed)
+        return placed.nodes[node][output]
+
+    def recall(self, graph: Graph, node: Node, output: int, samples: int) -> Layout | None:
+        """Return the placement of a result if it is remembered: no pass is needed for that."""
+        key = (graph.structure(), graph.nodes[node], output)
+        layout = self._recall(key, shapes(node)[output], samples)
+        return layout if isinstance(layout, Layout) else None
+
     def _decide(
         self, graph: Graph, structure: int, nodes: list[Node], samples: int, sources: Sequence[Source], placed: Placements
     ) -> None:

@@ -28,6 +28,11 @@ class Factored:
         """N."""
         return self.row.shape[0]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of g_n."""
+        return self.row.dtype
+
     def form(self, begin: int, end: int) -> Tensor:
         """Return g_n for n in [begin, end)."""
         formed = self.row[begin:end].mT @ self.col[begin:end]  # [n, G, O, I]
@@ -50,6 +55,11 @@ class Convolved:
     def samples(self) -> int:
         """N."""
         return self.signal.shape[0]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of g_n."""
+        return self.signal.dtype
 
     def form(self, begin: int, end: int) -> Tensor:
         """Return g_n for n in [begin, end)."""
@@ -82,6 +92,11 @@ class Indexed:
     index: Tensor  # [M] which row
     value: Tensor  # [M, E]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of g_n."""
+        return self.value.dtype
+
     def coalesce(self) -> "Indexed":
         """Add up entries of the same sample and row."""
         rows = self.shape[0]
@@ -113,6 +128,11 @@ class Dense:
         """N."""
         return self.value.shape[0]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of g_n."""
+        return self.value.dtype
+
     def form(self, begin: int, end: int) -> Tensor:
         """Return g_n for n in [begin, end)."""
         return self.value[begin:end]
@@ -136,6 +156,11 @@ class Summed:
     def samples(self) -> int:
         """N."""
         return self.parts[0].samples
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of g_n."""
+        return self.parts[0].dtype
 
     def form(self, begin: int, end: int) -> Tensor:
         """Return g_n for n in [begin, end)."""

@@ -1,0 +1,24 @@
+"""Cockpit: a flight deck for training neural networks."""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+_HOMES = {
+    "watch": "attach",
+    "Cockpit": "cockpit",
+    "extend": "cockpit",
+    "CockpitPlotter": "plots.plotter",
+    "configuration": "utils.configuration",
+}
+__all__ = ["Cockpit", "CockpitPlotter", "__version__", "configuration", "extend", "watch"]
+try:
+    __version__ = version("cockpit-deck")
+except PackageNotFoundError:  # a source tree that is not installed
+    __version__ = "0+unknown"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"cockpit.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'cockpit' has no attribute {name!r}")

@@ -1,0 +1,281 @@
+"""``watch``: attach to a model, its optimizer and its loss without a change to the training loop."""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from cockpit.core.errors import CockpitError
+from cockpit.core.history import History
+from cockpit.core.schedule import Budget, Schedule, as_schedule
+from cockpit.engine import tap
+from cockpit.engine.needs import double_backward
+from cockpit.engine.placement import Finder
+from cockpit.engine.recorder import Settings
+from cockpit.engine.scaler import LossScale
+from cockpit.explain import explain
+from cockpit.paper_log import write_json
+from cockpit.tracker import Tracker, resolve
+
+
+def watch(
+    model: nn.Module,
+    optimizer: Optimizer | Sequence[Optimizer],
+    loss_fn: Any = None,
+    *,
+    quantities: Any = "economy",
+    every: int | Schedule | None = None,
+    budget: float = 0.05,
+    grace: float = 10.0,
+    run: str | Path | bool | None = None,
+    batch_axis: int = 0,
+    batch_size: int | Callable[..., int] | None = None,
+    losses: Callable[..., Tensor] | None = None,
+    scaler: Any = None,
+    step: int = 0,
+    seed: int = 0,
+) -> "Watch":
+    """Watch a training loop; the loop itself stays as it is.
+
+    Args:
+        model: The model that is trained.
+        optimizer: Its optimizer, or all of them if several step in turn.
+        loss_fn: The loss module that the loop calls; None for a model that returns its own loss or with ``pit.loss``.
+        quantities: A preset (``"economy"``, ``"business"``, ``"full"``) or a list of names, classes or instances.
+        every: Track every so many steps, or a schedule step -> bool; None: as often as ``budget`` allows.
+        budget: Share of the training time that tracking may cost, in (0, 1].
+        grace: Seconds of tracking that are free at the start.
+        run: A folder to write the output into on ``close``; None or False: memory only.
+        batch_axis: Which axis of the model's inputs and outputs counts samples.
+        batch_size: The number of samples of each backward pass, or a callable of the model's arguments, where it cannot
+            be read off the inputs.
+        losses: For a model that returns its own loss: ``losses(output, *inputs)`` gives one loss per sample.
+            By convention an entry ``losses`` of the model's output does the same.
+        scaler: The gradient scaler of mixed precision; usually found without being told.
+        step: Number of the first step, for a run that is continued.
+        seed: Seed of the estimators; the global random state is never touched.
+    """
+    optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
+    _check(model, optimizers, loss_fn, batch_axis, batch_size, step)
+    chosen = resolve(quantities)
+    schedule: Schedule = Budget(budget, grace)
+    if every is not None:
+        schedule = as_schedule(every)
+    settings = Settings(batch_axis, batch_size, losses, Finder(batch_axis), LossScale(scaler), seed=seed)
+    return Watch(model, optimizers, loss_fn, chosen, schedule, settings, step, run)
+
+
+class Watch:
+    """A watched training run: ``pit`` in the examples."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizers: list[Optimizer],
+        loss_fn: Any,
+        quantities: list[Any],
+        schedule: Schedule,
+        settings: Settings,
+        step: int,
+        run: str | Path | bool | None,
+    ) -> None:
+        self.step = step  #: number of the step under way
+        self._model, self._optimizers, self._loss_fn, self._run = model, optimizers, loss_fn, run
+        self._stepped: set[int] = set()
+        self._hooks: list[Any] = []
+        self._armed = ExitStack()
+        self._closed = os.environ.get("COCKPIT_DISABLED", "") not in ("", "0")
+        self._tracker = Tracker(self._trainable, quantities, schedule, settings, self._learning_rates)
+        if not self._closed:
+            for optimizer in optimizers:
+                self._hooks.append(optimizer.register_step_pre_hook(self._before_update))
+                self._hooks.append(optimizer.register_step_post_hook(self._after_update))
+            self._open()
+
+    # ---- for the user
+
+    def loss(self, individual_losses: Tensor) -> Tensor:
+        """Take individual losses (``reduction="none"``), return their mean to call ``backward`` on."""
+        if not isinstance(individual_losses, Tensor) or individual_losses.dim() == 0:
+            shape = getattr(individual_losses, "shape", None)
+            raise CockpitError(
+                f"pit.loss got {'a scalar' if shape is not None else repr(individual_losses)}; "
+                'give individual losses, one per sample: compute the loss with reduction="none"'
+            )
+        mean = individual_losses.mean()
+        if self._tracker.recorder is not None:
+            self._tracker.recorder.given(individual_losses, mean)
+        return mean
+
+    def log(self, /, step: int | None = None, **metrics: Any) -> None:
+        """Record numbers of your own beside the quantities, under the last finished step or the one given."""
+        self._tracker.log(max(self.step - 1, 0) if step is None else step, metrics)
+
+    def get_output(self) -> dict[int, dict[str, Any]]:
+        """Return ``{step: {quantity: value}}``; a value is None where it is undefined, ``history`` says why."""
+        return self._tracker.history.output()
+
+    @property
+    def history(self) -> History:
+        """All records, with the reasons of undefined values and the details of estimates."""
+        return self._tracker.history
+
+    def explain(self) -> str:
+        """Say what is covered, what is not and why, and what tracking costs."""
+        return explain(self._tracker, self._model)
+
+    def close(self) -> None:
+        """Stop watching; no hook stays behind. Closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        self._disarm()
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        self._tracker.close()
+        if self._run not in (None, False, True):
+            write_json(self._tracker.history.output(), Path(str(self._run)) / "output.json")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"at step {self.step}"
+        return f"<cockpit.watch of {type(self._model).__name__}, {state}, {len(self.history.steps())} steps tracked>"
+
+    # ---- what the loop triggers
+
+    def _open(self) -> None:
+        """Begin a step: hooks are placed only if it is tracked."""
+        if self._tracker.open(self.step):
+            self._arm()
+
+    def _arm(self) -> None:
+        recorder = self._tracker.recorder
+        assert recorder is not None
+        self._armed.close()
+        self._keep_hook(self._model.register_forward_hook(self._model_called, with_kwargs=True))
+        if isinstance(self._loss_fn, nn.Module):
+            self._keep_hook(self._loss_fn.register_forward_hook(self._loss_called, with_kwargs=True))
+        tap.listen(self._tracker.backward)
+        self._armed.callback(tap.leave, self._tracker.backward)
+        if self._tracker.settings.compiled_seen or _is_compiled(self._model):
+            self._armed.enter_context(torch.compiler.set_stance("force_eager"))
+        if double_backward(recorder.needs):
+            for context in _differentiable_twice(self._model):
+                self._armed.enter_context(context)
+
+    def _keep_hook(self, handle: Any) -> None:
+        self._armed.callback(handle.remove)
+
+    def _disarm(self) -> None:
+        self._armed.close()
+
+    def _model_called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if self._tracker.recorder is not None and torch.is_grad_enabled():
+            self._tracker.recorder.saw_model(args, kwargs, output)
+
+    def _loss_called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if self._tracker.recorder is not None and torch.is_grad_enabled():
+            self._tracker.recorder.saw_loss(module, (*args, *kwargs.values()), output)
+
+    def _before_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if id(optimizer) in self._stepped:  # it steps again before the others: the step before is over
+            self._finish_step()
+        if not self._stepped:
+            self._tracker.before_update()
+
+    def _after_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._stepped.add(id(optimizer))
+        if len(self._stepped) == len(self._optimizers):
+            self._finish_step()
+        elif self._tracker.recorder is not None:
+            self._tracker.recorder.in_update = False
+
+    def _finish_step(self) -> None:
+        self._stepped.clear()
+        self._tracker.after_update()
+        self._disarm()
+        self.step += 1
+        self._open()
+
+    # ---- what the tracker asks
+
+    def _trainable(self) -> dict[str, nn.Parameter]:
+        return {name: p for name, p in self._model.named_parameters() if p.requires_grad}
+
+    def _learning_rates(self) -> list[tuple[float, list[str]]]:
+        names = {id(p): name for name, p in self._model.named_parameters()}
+        return [
+            (float(group["lr"]), [names[id(p)] for p in group["params"] if id(p) in names])
+            for optimizer in self._optimizers
+            for group in optimizer.param_groups
+            if "lr" in group
+        ]
+
+
+def _check(
+    model: Any, optimizers: Sequence[Any], loss_fn: Any, batch_axis: Any, batch_size: Any, step: Any
+) -> None:
+    if not isinstance(model, nn.Module):
+        raise CockpitError(f"model is {type(model).__name__}; give a torch.nn.Module")
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    if not trainable:
+        has = "only frozen parameters" if any(True for _ in model.parameters()) else "no parameters"
+        raise CockpitError(f"the model {type(model).__name__} has {has}; there is nothing to watch")
+    for optimizer in optimizers:
+        if not isinstance(optimizer, Optimizer):
+            raise CockpitError(f"optimizer is {type(optimizer).__name__}; give a torch.optim.Optimizer or a list of them")
+    held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+    if not held.intersection(id(p) for p in trainable):
+        raise CockpitError(
+            f"{type(optimizers[0]).__name__} holds none of the {len(trainable)} trainable parameters of "
+            f"{type(model).__name__}; build it from this model's parameters(), after moving the model to its device"
+        )
+    if loss_fn is not None and not callable(loss_fn):
+        raise CockpitError(f"loss_fn is {loss_fn!r}; give a loss module, or None and use pit.loss")
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse and module.weight.requires_grad:
+            raise CockpitError(f"{name or 'the model'} is an embedding with sparse=True; sparse gradients are not supported")
+    if not isinstance(batch_axis, int) or isinstance(batch_axis, bool) or batch_axis < 0:
+        raise CockpitError(f"batch_axis is {batch_axis!r}; give a whole number, 0 or more")
+    if batch_size is not None and not callable(batch_size) and not (isinstance(batch_size, int) and batch_size > 0):
+        raise CockpitError(f"batch_size is {batch_size!r}; give a positive whole number or a callable")
+    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+        raise CockpitError(f"step is {step!r}; give the number of the first step, 0 or more")
+
+
+def _is_compiled(model: nn.Module) -> bool:
+    compiled = torch._dynamo.OptimizedModule if "torch._dynamo" in _loaded() else ()
+    return any(
+        isinstance(module, compiled) or getattr(module, "_compiled_call_impl", None) is not None
+        for module in model.modules()
+    )
+
+
+def _loaded() -> Any:
+    import sys
+
+    return sys.modules
+
+
+def _differentiable_twice(model: nn.Module) -> list[Any]:
+    """Fused attention and fused recurrent layers have no second derivative: their plain versions do."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    contexts: list[Any] = [sdpa_kernel(SDPBackend.MATH)]
+    if any(isinstance(module, nn.RNNBase) for module in model.modules()):
+        contexts += [torch.backends.cudnn.flags(enabled=False), torch.backends.mkldnn.flags(enabled=False)]
+    return contexts

@@ -1,0 +1,99 @@
+"""How many samples a step has, read off the model's calls."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from cockpit.core.errors import Undefined
+from cockpit.engine.losses import LossCall
+
+if TYPE_CHECKING:
+    from cockpit.engine.recorder import Settings
+
+REMEDY = "give it with watch(..., batch_size=N or a callable of the model's arguments), or say batch_axis="
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """One forward call of the model."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any
+    tensors: tuple[Tensor, ...]  # results that are part of the graph
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> "Forward":
+        """Keep a call."""
+        return cls(args, kwargs, output, tuple(t for t in _tensors(output) if t.grad_fn is not None))
+
+    @property
+    def predictions(self) -> list[Tensor]:
+        """Results with a batch: not the loss itself."""
+        return [t for t in self.tensors if t.dim()]
+
+    def size(self, axis: int) -> int | None:
+        """Samples of the first input that has the axis; the output decides where it does not fit."""
+        inputs = _first_size([*self.args, self.kwargs], axis)
+        output = _first_size([self.output], axis)
+        if inputs is None or output is None:
+            return inputs or output
+        return inputs if output % inputs == 0 else output
+
+    def individual_losses(self, losses: Callable[..., Tensor] | None) -> Tensor | None:
+        """Individual losses by the user's callable, or by convention an entry ``losses`` of the output."""
+        if losses is not None:
+            with torch.no_grad():
+                return losses(self.output, *self.args, **self.kwargs)
+        if isinstance(self.output, dict):
+            return self.output.get("losses")
+        return getattr(self.output, "losses", None)
+
+
+def batch_size_of(
+    forwards: Sequence[Forward], calls: Sequence[LossCall], losses: Tensor | None, settings: "Settings"
+) -> int:
+    """Number of samples of one backward pass; raises ``Undefined`` with the remedy where it cannot be known."""
+    if callable(settings.batch_size):
+        if forwards:
+            return sum(int(settings.batch_size(*f.args, **f.kwargs)) for f in forwards[-1:])
+        raise Undefined(f"the model was not called, so batch_size(...) could not be asked; {REMEDY}")
+    if settings.batch_size is not None:
+        return settings.batch_size
+    if losses is not None and losses.dim():
+        return losses.shape[0]
+    sizes = {size for forward in forwards if (size := forward.size(settings.batch_axis)) is not None}
+    if not sizes:
+        tensors = [t for call in calls for t in (call.prediction, call.values) if t is not None]
+        sizes = {t.shape[settings.batch_axis] for t in tensors if t.dim() > settings.batch_axis}
+    if len(sizes) != 1:
+        seen = "no call of the model was seen" if not sizes else f"calls with {sorted(sizes)} samples were seen"
+        raise Undefined(f"the batch size cannot be known ({seen}); {REMEDY}")
+    size = sizes.pop()
+    if size < 1:
+        raise Undefined(f"the batch is empty; {REMEDY}")
+    return size
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for entry in value.values():
+            yield from _tensors(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from _tensors(entry)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from _tensors(getattr(value, name))
+
+
+def _first_size(values: Sequence[Any], axis: int) -> int | None:
+    for tensor in (t for value in values for t in _tensors(value)):
+        if tensor.dim() > axis:
+            return tensor.shape[axis]
+    return None

@@ -1,0 +1,134 @@
+"""One backward pass of a tracked step: what each sample contributed to the gradient of each parameter."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cockpit.core.errors import Undefined
+from cockpit.engine.graph import Graph, Node, Path, family
+from cockpit.engine.losses import LossCall
+from cockpit.engine.placement import Finder, Placements, Source
+from cockpit.engine.pull import gradient_of
+from cockpit.layers import AnyForm, Form, combine
+from cockpit.layers.layout import Layout, candidates
+
+BATCH_NORM = frozenset({"NativeBatchNormBackward", "CudnnBatchNormBackward", "MiopenBatchNormBackward"})
+COMPILED = frozenset({"CompiledFunctionBackward"})
+LOSSES = frozenset(
+    f"{name}Backward"
+    for name in ("LogSoftmax", "MseLoss", "BinaryCrossEntropyWithLogits", "HuberLoss", "SmoothL1Loss", "L1Loss")
+)
+
+
+@dataclass
+class Capture:
+    """The forms of one backward pass, filled while autograd runs it."""
+
+    samples: int
+    parameters: Mapping[str, Tensor]
+    graph: Graph
+    paths: Sequence[Path]
+    placed: Placements
+    output: Source | None
+    forms: dict[str, list[Form]] = field(default_factory=dict)
+    uncovered: dict[str, str] = field(default_factory=dict)
+    handles: list[Any] = field(default_factory=list)
+
+    def watch(self) -> None:
+        """Listen at every operation on the batch that uses a parameter."""
+        by_node: dict[Node, list[Path]] = {}
+        for path in self.paths:
+            by_node.setdefault(path.node, []).append(path)
+        for node, paths in by_node.items():
+            self.handles.append(node.register_prehook(self._listener(node, paths)))
+
+    def _listener(self, node: Node, paths: list[Path]) -> Any:
+        layouts = self.placed.nodes[node]
+
+        def arrived(grads: tuple[Tensor | None, ...]) -> None:
+            with torch.no_grad(), _no_autocast(grads):
+                for path in paths:
+                    if path.name not in self.uncovered:
+                        self._take(path, grads, layouts)
+
+        return arrived
+
+    def _take(self, path: Path, grads: tuple[Tensor | None, ...], layouts: tuple[Layout | None, ...]) -> None:
+        try:
+            self.forms.setdefault(path.name, []).append(gradient_of(path, grads, layouts))
+        except Undefined as reason:
+            self.uncovered[path.name] = str(reason)
+        except Exception as error:  # a user's training never breaks because it is watched
+            self.uncovered[path.name] = f"{path.node.name()}: {type(error).__name__}: {error}"
+
+    def release(self) -> None:
+        """Remove the hooks and let go of the graph."""
+        for handle in self.handles:
+            handle.remove()
+        self.handles.clear()
+
+    def combined(self) -> dict[str, AnyForm]:
+        """One form for each covered parameter that took part."""
+        return {name: combine(parts) for name, parts in self.forms.items() if name not in self.uncovered}
+
+
+def prepare(
+    graph: Graph,
+    parameters: Mapping[str, Tensor],
+    samples: int,
+    finder: Finder,
+    sources: Sequence[Source],
+    output: Source | None,
+) -> Capture:
+    """Find every use of every parameter on the batch."""
+    paths, placed = finder.paths(graph, parameters, samples, sources)
+    capture = Capture(samples, parameters, graph, paths, placed, output)
+    if any(node._saved_training for node in graph.find(BATCH_NORM) if hasattr(node, "_saved_training")):
+        placed.coupled = samples > 1
+    reached = {path.name for path in paths}
+    for name, parameter in parameters.items():
+        if id(parameter) in graph.leaves and name not in reached:
+            capture.uncovered[name] = "no operation that uses it has a batch axis"
+    for node in graph.find(COMPILED):
+        _rule_out(capture, graph, node, "used inside a compiled function")
+    return capture
+
+
+def _rule_out(capture: Capture, graph: Graph, node: Node, reason: str) -> None:
+    for path in capture.paths:
+        if path.node is node:
+            capture.uncovered[path.name] = reason
+
+
+def source_of(tensor: Tensor, samples: int, preferred: int) -> Source | None:
+    """Describe a tensor whose samples lie along the preferred axis, or the first one that fits."""
+    shape = tuple(tensor.shape)
+    options = candidates(shape, samples, preferred)
+    if tensor.grad_fn is None or not options:
+        return None
+    layout = options[0].layout(shape, samples)
+    assert layout is not None
+    return Source(tensor.grad_fn, tensor.output_nr, shape, layout, tensor.dtype, tensor.device)
+
+
+def loss_input(graph: Graph, calls: Sequence[LossCall], outputs: Sequence[Tensor]) -> tuple[Node, int] | None:
+    """The network's output, where the loss begins: what the loss module was given, what the model returned, or what
+    stands below a known loss in the graph.
+    """
+    for tensor in [call.prediction for call in calls] + list(outputs):
+        if tensor is not None and tensor.grad_fn in graph:
+            return tensor.grad_fn, tensor.output_nr
+    for node in graph.nodes:
+        if family(node) in LOSSES:
+            operand, output = node.next_functions[0]
+            if operand is not None:
+                return operand, output
+    return None
+
+
+def _no_autocast(grads: tuple[Tensor | None, ...]) -> Any:
+    device = next((grad.device.type for grad in grads if grad is not None), "cpu")
+    return torch.autocast(device, enabled=False)

@@ -1,0 +1,254 @@
+"""Everything that multiplies by the Hessian or the generalised Gauss-Newton matrix, on the user's own graph."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cockpit.core.errors import Undefined
+from cockpit.engine import statistics
+from cockpit.engine.graph import Path, edge
+from cockpit.engine.placement import Placements, Source
+from cockpit.engine.pull import gradient_of
+from cockpit.layers import AnyForm, Form, combine
+from cockpit.layers.forms import scale, wide
+
+MAX_COLUMNS = 1024  # outputs per sample for which the exact GGN is formed
+MAX_COUPLED = 4096  # samples x outputs, where each needs a pass of its own
+MAX_HESSIAN = 20_000  # parameters for which the exact Hessian diagonal is formed
+
+Vectors = dict[str, Tensor]
+
+
+class HessianProduct:
+    """v -> H v for the backpropagated number, by differentiating its gradient once more."""
+
+    def __init__(self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], parameters: Mapping[str, Tensor]) -> None:
+        self.parameters = dict(parameters)
+        self.products = 0
+        with torch.enable_grad():
+            try:
+                grads = torch.autograd.grad(
+                    list(roots), list(self.parameters.values()), list(seeds), create_graph=True, allow_unused=True
+                )
+            except RuntimeError as error:
+                raise Undefined(f"the network cannot be differentiated twice: {_first_line(error)}") from error
+        self._grads = [grad for grad in grads if grad is not None and grad.requires_grad]
+        self._places = [place for place, grad in enumerate(grads) if grad is not None and grad.requires_grad]
+
+    def __call__(self, vectors: Vectors) -> Vectors:
+        """Return H v."""
+        self.products += 1
+        if not self._grads:
+            return {name: torch.zeros_like(v) for name, v in vectors.items()}
+        directions = list(vectors.values())
+        try:
+            products = torch.autograd.grad(
+                self._grads,
+                list(self.parameters.values()),
+                [directions[place] for place in self._places],
+                retain_graph=True,
+                allow_unused=True,
+            )
+        except RuntimeError as error:
+            raise Undefined(f"the network cannot be differentiated twice: {_first_line(error)}") from error
+        named = zip(self.parameters, products, strict=True)
+        return {name: torch.zeros_like(vectors[name]) if hv is None else hv for name, hv in named}
+
+
+def hessian_diagonal(product: HessianProduct) -> Vectors:
+    """Exact diagonal, one product for each parameter element: for small nets and tests."""
+    total = sum(p.numel() for p in product.parameters.values())
+    if total > MAX_HESSIAN:
+        raise Undefined(f"the exact Hessian diagonal of {total} parameters is too dear; use curvature='hutchinson'")
+    diagonal = {name: torch.zeros_like(p) for name, p in product.parameters.items()}
+    basis = {name: torch.zeros_like(p) for name, p in product.parameters.items()}
+    for name, vector in basis.items():
+        flat, found = vector.view(-1), diagonal[name].view(-1)
+        for place in range(flat.numel()):
+            flat[place] = 1
+            found[place] = product(basis)[name].reshape(-1)[place]
+            flat[place] = 0
+    return diagonal
+
+
+def hutchinson(product: HessianProduct, probes: int, generator: torch.Generator) -> list[Vectors]:
+    """v * H v for random signs v: each is an unbiased estimate of the diagonal."""
+    estimates = []
+    for _ in range(probes):
+        signs = {name: _signs(p.shape, p, generator) for name, p in product.parameters.items()}
+        products = product(signs)
+        estimates.append({name: signs[name] * products[name] for name in signs})
+    return estimates
+
+
+class GaussNewton:
+    """The loss Hessian at the network's output, factored, and its columns sent back through the network."""
+
+    def __init__(
+        self,
+        roots: Sequence[Tensor],
+        seeds: Sequence[Tensor | None],
+        output: Source,
+        paths: Sequence[Path],
+        placed: Placements,
+        parameters: Mapping[str, Tensor],
+    ) -> None:
+        self.output, self.paths, self.placed, self.parameters = output, paths, placed, parameters
+        self._roots, self._seeds = list(roots), list(seeds)
+        self._factors: tuple[Tensor, Tensor] | None = None
+        self._results = list(dict.fromkeys((path.node, out) for path in paths for out in _outputs(path, placed)))
+
+    def diagonal(self) -> Vectors:
+        """Exact diagonal: the squares of all columns, summed."""
+        columns, signs = self._factor()  # [N, C, C] and [N, C]
+        if self.placed.coupled:
+            return self._coupled_diagonal(columns, signs)
+        total: Vectors = {}
+        for c in range(columns.shape[2]):
+            for sign in (1, -1):  # a loss that is not convex in the outputs has negative columns
+                chosen = signs[:, c] == sign
+                if bool(chosen.any()):
+                    self._add_squares(total, columns[:, :, c] * chosen[:, None], sign)
+        return total
+
+    def sampled(self, samples: int, generator: torch.Generator) -> list[Vectors]:
+        """Monte Carlo estimates of the diagonal: columns mixed with random signs."""
+        if self.placed.coupled:
+            raise Undefined("batch normalisation in training mode couples the samples; use curvature='hutchinson'")
+        columns, signs = self._factor()
+        if bool((signs < 0).any()):
+            raise Undefined("the loss is not convex in the network's output; use curvature='ggn' or 'hutchinson'")
+        estimates = []
+        for _ in range(samples):
+            mix = _signs((columns.shape[0], columns.shape[2]), columns, generator)
+            total: Vectors = {}
+            self._add_squares(total, torch.einsum("nkc,nc->nk", columns, mix))
+            estimates.append(total)
+        return estimates
+
+    def _factor(self) -> tuple[Tensor, Tensor]:
+        if self._factors is None:
+            blocks = self._blocks()
+            values, vectors = torch.linalg.eigh(blocks)
+            largest = values.abs().amax(1, keepdim=True)
+            kept = values.abs() > 1e-13 * largest
+            signs = torch.sign(values) * kept
+            self._factors = vectors * values.abs().sqrt()[:, None, :], signs
+        return self._factors
+
+    def _blocks(self) -> Tensor:
+        """Loss Hessian with respect to each sample's outputs: [N, C, C] in double precision."""
+        layout, size = self.output.layout, prod(self.output.shape) // self.output.layout.samples
+        if size > MAX_COLUMNS:
+            raise Undefined(
+                f"{size} outputs per sample: the exact GGN needs as many passes (limit {MAX_COLUMNS}); "
+                "use curvature='hutchinson'"
+            )
+        place = edge(self.output.node, self.output.output)
+        with torch.enable_grad():
+            gradient = torch.autograd.grad(self._roots, [place], self._seeds, create_graph=True)[0]  # type: ignore[list-item]
+        samples = layout.samples
+        if gradient.grad_fn is None:  # a loss that is linear in the outputs
+            return torch.zeros(samples, size, size, dtype=torch.float64, device=gradient.device)
+
+        def product(vector: Tensor) -> Tensor:  # [N, C] -> [N, C]
+            seed = _unflatten(vector, layout.inner, self.output.shape).to(gradient.dtype)
+            hv = torch.autograd.grad(gradient, [place], seed, retain_graph=True, allow_unused=True)[0]  # type: ignore[list-item]
+            return torch.zeros_like(vector) if hv is None else _flatten(hv, layout.inner, samples)
+
+        unit = torch.zeros(samples, size, dtype=torch.float64, device=gradient.device)
+        columns = []
+        for c in range(size):
+            unit[:, c] = 1
+            columns.append(product(unit).double())
+            unit[:, c] = 0
+        blocks = torch.stack(columns, dim=2)
+        self._check_separable(blocks, product)
+        return (blocks + blocks.mT) / 2
+
+    @staticmethod
+    def _check_separable(blocks: Tensor, product: Callable[[Tensor], Tensor]) -> None:
+        """A loss that compares samples with each other has no block per sample."""
+        generator = torch.Generator().manual_seed(0)
+        probe = torch.randn(blocks.shape[:2], generator=generator, dtype=torch.float64).to(blocks.device)
+        expected = torch.einsum("nkc,nc->nk", blocks, probe)
+        actual = product(probe).double()
+        if float((expected - actual).abs().max()) > 1e-3 * max(float(expected.abs().max()), 1e-30):
+            raise Undefined("the loss couples the samples; use curvature='hessian' or 'hutchinson'")
+
+    def _add_squares(self, total: Vectors, seed: Tensor, sign: int = 1) -> None:
+        for name, form in self._columns(seed):
+            squares = statistics.compute(scale(form, 1.0), self.parameters[name], _SQUARES, {}).sum_sq
+            assert squares is not None
+            total[name] = total.get(name, 0) + sign * squares
+
+    def _columns(self, seed: Tensor) -> Iterator[tuple[str, AnyForm]]:
+        """Send one column per sample back and read the per-sample gradients it makes."""
+        arrived = dict(zip(self._results, self._send(seed, [edge(*result) for result in self._results]), strict=True))
+        forms: dict[str, list[Form]] = {}
+        with torch.no_grad():
+            for path in self.paths:
+                layouts = self.placed.nodes[path.node]
+                local = tuple(arrived.get((path.node, out)) for out in range(len(layouts)))
+                if any(grad is not None for grad in local):
+                    forms.setdefault(path.name, []).append(gradient_of(path, local, layouts))
+        for name, parts in forms.items():
+            yield name, combine(parts)
+
+    def _send(self, seed: Tensor, inputs: Sequence[Any]) -> Sequence[Tensor | None]:
+        """Backpropagate ``seed`` [N, C] from the network's output."""
+        output = self.output
+        grad = _unflatten(seed, output.layout.inner, output.shape).to(output.dtype)
+        return torch.autograd.grad([edge(output.node, output.output)], inputs, [grad], retain_graph=True, allow_unused=True)
+
+    def _coupled_diagonal(self, columns: Tensor, signs: Tensor) -> Vectors:
+        """Samples see each other (batch normalisation): each sample's columns are sent back on their own."""
+        samples, size = columns.shape[0], columns.shape[2]
+        if samples * size > MAX_COUPLED:
+            raise Undefined(
+                f"batch normalisation in training mode couples the samples: the exact GGN needs {samples} x {size} passes "
+                f"(limit {MAX_COUPLED}); use curvature='hutchinson'"
+            )
+        total = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+        seed = torch.zeros(samples, size, dtype=columns.dtype, device=columns.device)
+        for n in range(samples):
+            for c in range(size):
+                if float(signs[n, c]) == 0:
+                    continue
+                seed[n] = columns[n, :, c]
+                grads = self._send(seed, list(self.parameters.values()))
+                for name, grad in zip(self.parameters, grads, strict=True):
+                    if grad is not None:
+                        total[name] += float(signs[n, c]) * grad.square()
+                seed[n] = 0
+        return total
+
+
+_SQUARES = statistics.Wanted(sum_sq=True)
+
+
+def _outputs(path: Path, placed: Placements) -> range:
+    return range(len(placed.nodes[path.node]))
+
+
+def _flatten(tensor: Tensor, inner: int, samples: int) -> Tensor:
+    """Samples first: [N, C]."""
+    return tensor.reshape(-1, samples, inner).transpose(0, 1).reshape(samples, -1)
+
+
+def _unflatten(rows: Tensor, inner: int, shape: tuple[int, ...]) -> Tensor:
+    """Undo :func:`_flatten`."""
+    samples = rows.shape[0]
+    return rows.reshape(samples, -1, inner).transpose(0, 1).reshape(shape)
+
+
+def _signs(shape: Sequence[int], like: Tensor, generator: torch.Generator) -> Tensor:
+    bits = torch.randint(0, 2, tuple(shape), generator=generator, device=generator.device)
+    return (2 * bits - 1).to(like.device, wide(like).dtype)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

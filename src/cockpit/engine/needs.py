@@ -1,0 +1,55 @@
+"""What a quantity can ask the engine for, known before the backward pass."""
+
+from dataclasses import dataclass
+
+from cockpit.engine.binning import Bins
+
+SQ_NORM = "sq_norm"  # ||g_n||^2
+DOT_GRAD = "dot_grad"  # <g_n, g>
+SUM_SQ = "sum_sq"  # sum_n g_n^2, elementwise
+ABS_MAX = "abs_max"  # largest |g_n,j|
+LOSSES = "losses"  # individual losses
+UPDATE = "update"  # theta_{t+1} - theta_t
+LINE = "line"  # losses and slopes at both ends of the step
+MAX_EIGENVALUE = "max_eigenvalue"
+GRAPH = "graph"  # the user's graph must survive the backward pass
+
+
+@dataclass(frozen=True, slots=True)
+class Hist1d:
+    """Histogram of the elements of g_n."""
+
+    bins: Bins
+
+
+@dataclass(frozen=True, slots=True)
+class Hist2d:
+    """Histogram of (g_n,j , theta_j)."""
+
+    gradient: Bins
+    parameter: Bins
+
+
+@dataclass(frozen=True, slots=True)
+class Diagonal:
+    """Diagonal of the curvature: ``kind`` as in ``HessTrace``, ``samples`` for the estimators."""
+
+    kind: str = "ggn"
+    samples: int = 1
+
+
+Need = str | Hist1d | Hist2d | Diagonal
+
+PER_SAMPLE = (SQ_NORM, DOT_GRAD, SUM_SQ, ABS_MAX, LINE)
+
+
+def per_sample(needs: frozenset[Need]) -> bool:
+    """Whether any need is about individual gradients."""
+    return any(need in PER_SAMPLE or isinstance(need, Hist1d | Hist2d) for need in needs)
+
+
+def double_backward(needs: frozenset[Need]) -> bool:
+    """Whether the network itself is differentiated twice."""
+    return MAX_EIGENVALUE in needs or any(
+        isinstance(need, Diagonal) and need.kind in ("hessian", "hutchinson") for need in needs
+    )

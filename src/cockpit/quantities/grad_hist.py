@@ -1,0 +1,104 @@
+"""GradHist1d, GradHist2d: where the elements of individual gradients are."""
+
+from math import isfinite
+
+from cockpit.core.errors import CockpitError, Undefined
+from cockpit.core.histogram import Histogram
+from cockpit.core.kinds import Cost, Kind
+from cockpit.core.schedule import Schedule
+from cockpit.engine.binning import Bins
+from cockpit.engine.needs import SQ_NORM, Hist1d, Hist2d, Need
+from cockpit.engine.observation import Observation
+from cockpit.quantities._base import SingleStepQuantity, total
+from cockpit.quantities.bin_adaptation import BinAdaptation, NoAdaptation, Range
+
+
+class _GradHist(SingleStepQuantity):
+    kind = Kind.HISTOGRAM
+
+    def __init__(
+        self, track_schedule: Schedule | None, verbose: bool, axes: list[Bins], adapt: list[BinAdaptation | None]
+    ) -> None:
+        super().__init__(track_schedule, verbose)
+        self._axes = axes
+        self._adapt = [NoAdaptation() if policy is None else policy for policy in adapt]
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """The counts, and what the adaptation looks at."""
+        return frozenset({self._need(), SQ_NORM}).union(*(policy.needs for policy in self._adapt))
+
+    def _need(self) -> Hist1d | Hist2d:
+        raise NotImplementedError
+
+    def measure(self, step: Observation) -> Histogram:
+        """Return the counts; then let the policies move the limits for the next steps."""
+        if not isfinite(float(total(step.sq_norms()).sum())):
+            raise Undefined("individual gradients are not finite")
+        need = self._need()
+        found = step.hist1d(need.bins) if isinstance(need, Hist1d) else step.hist2d(need.gradient, need.parameter)
+        edges = tuple(axis.edges for axis in self._axes)
+        histogram = Histogram(edges, {name: counts.cpu().numpy() for name, counts in found.items()})
+        for place, policy in enumerate(self._adapt):
+            if policy.should_compute(step.step):
+                self._axes[place] = Bins(self._axes[place].count, *policy.measure(step))
+        return histogram
+
+
+class GradHist1d(_GradHist):
+    r"""Histogram of all B x D elements of the individual gradients :math:`g_n`; outliers in the outermost bins.
+
+    Args:
+        bins: Number of bins.
+        range: Limits.
+        adapt: Policy that moves the limits, e.g. ``GradAbsMax(schedule)``.
+    """
+
+    cost = Cost.ECONOMY
+
+    def __init__(
+        self,
+        track_schedule: Schedule | None = None,
+        verbose: bool = False,
+        bins: int = 100,
+        range: Range = (-2, 2),  # noqa: A002 - the paper's name
+        adapt: BinAdaptation | None = None,
+    ) -> None:
+        super().__init__(track_schedule, verbose, [_bins(bins, range)], [adapt])
+
+    def _need(self) -> Hist1d:
+        return Hist1d(self._axes[0])
+
+
+class GradHist2d(_GradHist):
+    r"""Histogram of the pairs :math:`(g_{n,j}, \theta_j)`: gradient bins x parameter bins; outliers in the outermost.
+
+    Args:
+        bins: Number of gradient and of parameter bins.
+        range: Limits of both.
+        adapt: Policies that move the limits of both, e.g. ``(GradAbsMax(schedule), ParamAbsMax(schedule))``.
+        keep_individual: Accepted for compatibility; counts of every parameter are always kept.
+    """
+
+    cost = Cost.FULL
+
+    def __init__(
+        self,
+        track_schedule: Schedule | None = None,
+        verbose: bool = False,
+        bins: tuple[int, int] = (40, 50),
+        range: tuple[Range, Range] = ((-1, 1), (-2, 2)),  # noqa: A002 - the paper's name
+        adapt: tuple[BinAdaptation | None, BinAdaptation | None] = (None, None),
+        keep_individual: bool = False,
+    ) -> None:
+        axes = [_bins(count, limits) for count, limits in zip(bins, range, strict=True)]
+        super().__init__(track_schedule, verbose, axes, list(adapt))
+
+    def _need(self) -> Hist2d:
+        return Hist2d(*self._axes)
+
+
+def _bins(count: int, limits: Range) -> Bins:
+    if not isinstance(count, int) or len(limits) != 2:
+        raise CockpitError(f"bins={count!r}, range={limits!r}; give a whole number and (low, high) for each axis")
+    return Bins(count, float(limits[0]), float(limits[1]))

@@ -1,0 +1,70 @@
+"""NormTest, InnerTest, OrthoTest: how far individual gradients stray from their mean."""
+
+from abc import abstractmethod
+
+from torch import Tensor
+
+from cockpit.core.errors import Undefined
+from cockpit.core.kinds import Cost
+from cockpit.engine.needs import DOT_GRAD, SQ_NORM, Need
+from cockpit.engine.observation import Observation
+from cockpit.quantities._base import SingleStepQuantity, total
+
+
+class _GradientTest(SingleStepQuantity):
+    cost = Cost.ECONOMY
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Norms of individual gradients and their projections on the mean."""
+        return frozenset({SQ_NORM, DOT_GRAD})
+
+    def measure(self, step: Observation) -> float:
+        """Return the radius."""
+        size = step.batch_size
+        norms, dots = total(step.sq_norms()), total(step.dots())
+        if size < 2:
+            raise Undefined("a batch of one sample has no variance")
+        mean = sum(float(g.double().square().sum()) for g in step.mean_gradient().values())
+        if mean == 0:
+            raise Undefined("the gradient is zero")
+        squared = self._squared(norms / mean, (dots / mean).square(), size) / (size * (size - 1))
+        return max(squared, 0.0) ** 0.5 if squared == squared else squared
+
+    @staticmethod
+    @abstractmethod
+    def _squared(norms: Tensor, inner: Tensor, size: int) -> float:
+        """B (B - 1) times the squared radius, from ||g_n||^2 / ||g||^2 and <g_n, g>^2 / ||g||^4."""
+
+
+class NormTest(_GradientTest):
+    r"""Radius of the ball around the mean gradient (Byrd et al. 2012).
+
+    :math:`\sqrt{[\sum_n \|g_n\|^2 / \|g\|^2 - B] / (B(B-1))}`; its square is the sum of the squares of the other two.
+    """
+
+    @staticmethod
+    def _squared(norms: Tensor, inner: Tensor, size: int) -> float:
+        return float(norms.sum()) - size
+
+
+class InnerTest(_GradientTest):
+    r"""Width of the band along the mean gradient (Bollapragada et al. 2017).
+
+    :math:`\sqrt{[\sum_n \langle g_n, g\rangle^2 / \|g\|^4 - B] / (B(B-1))}`.
+    """
+
+    @staticmethod
+    def _squared(norms: Tensor, inner: Tensor, size: int) -> float:
+        return float(inner.sum()) - size
+
+
+class OrthoTest(_GradientTest):
+    r"""Width of the band orthogonal to the mean gradient (Bollapragada et al. 2017).
+
+    :math:`\sqrt{\sum_n [\|g_n\|^2 / \|g\|^2 - \langle g_n, g\rangle^2 / \|g\|^4] / (B(B-1))}`.
+    """
+
+    @staticmethod
+    def _squared(norms: Tensor, inner: Tensor, size: int) -> float:
+        return float((norms - inner).sum())

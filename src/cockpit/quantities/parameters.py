@@ -1,0 +1,34 @@
+"""Parameters."""
+
+import torch
+
+from cockpit.core.kinds import Kind
+from cockpit.engine.observation import Observation
+from cockpit.quantities._base import SingleStepQuantity
+
+
+class Parameters(SingleStepQuantity):
+    """Norm, mean, standard deviation, minimum and maximum of each parameter; ``raw=True`` adds the values."""
+
+    kind = Kind.PER_PARAMETER
+
+    def __init__(self, track_schedule=None, verbose: bool = False, raw: bool = False) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(track_schedule, verbose)
+        self._raw = raw
+
+    def measure(self, step: Observation) -> dict[str, dict[str, object]]:
+        """Return a summary of each parameter."""
+        return {name: self._summary(theta.detach()) for name, theta in step.parameters.items()}
+
+    def _summary(self, theta: torch.Tensor) -> dict[str, object]:
+        values = theta.double()
+        found: dict[str, object] = {
+            "norm": float(values.norm()),
+            "mean": float(values.mean()),
+            "std": float(values.std(correction=0)),
+            "min": float(values.min()),
+            "max": float(values.max()),
+        }
+        if self._raw:
+            found["raw"] = theta.cpu().numpy().copy()
+        return found

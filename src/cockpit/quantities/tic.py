@@ -1,0 +1,58 @@
+"""TICDiag, TICTrace: Takeuchi's information criterion, noise against curvature."""
+
+from cockpit.core.errors import Undefined
+from cockpit.core.kinds import Cost
+from cockpit.core.schedule import Schedule
+from cockpit.engine.needs import SQ_NORM, SUM_SQ, Need
+from cockpit.engine.observation import Observation
+from cockpit.quantities._base import Measured, total
+from cockpit.quantities._curvature import CurvatureQuantity
+
+
+class _TIC(CurvatureQuantity):
+    def __init__(
+        self,
+        track_schedule: Schedule | None = None,
+        verbose: bool = False,
+        curvature: str = "ggn",
+        epsilon: float = 1e-7,
+        samples: int = 1,
+    ) -> None:
+        super().__init__(track_schedule, verbose, curvature, samples)
+        self._epsilon = epsilon
+
+
+class TICDiag(_TIC):
+    r"""Diagonal approximation (after Thomas et al. 2020): :math:`\tfrac1B \sum_j [\sum_n g_{n,j}^2] / (h_j + \epsilon)`."""
+
+    cost = Cost.BUSINESS
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Second moments and the diagonal."""
+        return frozenset({SUM_SQ, self._diagonal})
+
+    def measure(self, step: Observation) -> Measured:
+        """Return the criterion."""
+        diagonal, found = self.mean_diagonal(step), 0.0
+        for name, squares in step.sum_sq().items():
+            curvature = diagonal[name].double() if name in diagonal else 0.0
+            found += float((squares.double() / (curvature + self._epsilon)).sum())
+        return Measured(found / step.batch_size, {"curvature": self.curvature})
+
+
+class TICTrace(_TIC):
+    r"""Trace approximation (after Thomas et al. 2020): :math:`\tfrac1B \sum_n \|g_n\|^2 / (\mathrm{tr}\,H + \epsilon)`."""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Norms and the diagonal."""
+        return frozenset({SQ_NORM, self._diagonal})
+
+    def measure(self, step: Observation) -> Measured:
+        """Return the criterion."""
+        trace = sum(float(diagonal.double().sum()) for diagonal in self.mean_diagonal(step).values())
+        if trace + self._epsilon == 0:
+            raise Undefined("the trace is zero")
+        norms = float(total(step.sq_norms()).sum())
+        return Measured(norms / step.batch_size / (trace + self._epsilon), {"curvature": self.curvature})

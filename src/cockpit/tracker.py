@@ -1,0 +1,384 @@
+"""Decides what is due at a step, measures it when the moment comes, and keeps the records."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cockpit.core.errors import CockpitError, Undefined, unknown
+from cockpit.core.history import History
+from cockpit.core.kinds import Kind
+from cockpit.core.record import Record
+from cockpit.core.schedule import Budget, Schedule
+from cockpit.engine.needs import LINE, UPDATE, Need
+from cockpit.engine.observation import Line, LineEnd, Observation
+from cockpit.engine.recorder import Recorder, Settings
+from cockpit.engine.tap import Proceed
+from cockpit.quantities import QUANTITIES, preset
+from cockpit.quantities._base import Measured, Moment, Quantity, SingleStepQuantity, total
+
+log = logging.getLogger("cockpit")
+
+
+@dataclass
+class Departure:
+    """The start of a step that is judged at its end."""
+
+    step: int
+    quantities: list[Quantity]
+    direction: dict[str, Tensor] = field(default_factory=dict)
+    length: float = 0.0
+    end: LineEnd | str = "the optimizer took no step"
+
+
+@dataclass
+class Coverage:
+    """What the last tracked steps showed, for ``explain``."""
+
+    uncovered: dict[str, str] = field(default_factory=dict)
+    share: float = 1.0  # of all parameter elements that have individual gradients
+    coupled: bool = False
+    regularised: bool = False
+    accumulation: int = 1
+    seconds: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def resolve(quantities: str | Iterable[Any]) -> list[Quantity]:
+    """Turn a preset name, or a list of names, classes and instances into quantities."""
+    if isinstance(quantities, str):
+        if quantities in QUANTITIES:
+            return [QUANTITIES[quantities]()]
+        return [quantity() for quantity in preset(quantities)]
+    found = [_one(entry) for entry in quantities]
+    names = [quantity.name for quantity in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise CockpitError(f"the quantity {name} is given {names.count(name)} times; subclass it to track it twice")
+    return found
+
+
+def _one(entry: Any) -> Quantity:
+    if isinstance(entry, str):
+        if entry not in QUANTITIES:
+            raise unknown("quantity", entry, QUANTITIES)
+        return QUANTITIES[entry]()
+    if isinstance(entry, type) and issubclass(entry, Quantity):
+        return entry()
+    if isinstance(entry, Quantity):
+        return entry
+    raise CockpitError(f"{entry!r} is not a quantity; give a name, a Quantity class or an instance")
+
+
+class Tracker:
+    """The same machinery behind ``watch`` and the paper's ``Cockpit``."""
+
+    def __init__(
+        self,
+        parameters: Callable[[], dict[str, nn.Parameter]],
+        quantities: list[Quantity],
+        schedule: Schedule,
+        settings: Settings,
+        learning_rates: Callable[[], list[tuple[float, list[str]]]],
+        defer: bool = False,
+    ) -> None:
+        self.quantities, self.schedule, self.settings = quantities, schedule, settings
+        self.history, self.coverage = History(), Coverage()
+        self.recorder: Recorder | None = None
+        self._parameters, self._learning_rates, self._defer = parameters, learning_rates, defer
+        self._begin = time.perf_counter()
+        self._start = {name: p.detach().clone() for name, p in parameters().items()} if self._keeps_start() else {}
+        self._due: list[Quantity] = []
+        self._departure: Departure | None = None
+        self._before: dict[str, Tensor] = {}
+        self._observation: Observation | None = None
+        self._measured = 0  # backward passes that the last measurement had seen
+        self._warned: set[str] = set()
+
+    def _keeps_start(self) -> bool:
+        return any(quantity.name == "Distance" or "start" in quantity.needs for quantity in self.quantities)
+
+    # ---- a step
+
+    def open(self, step: int) -> bool:
+        """Begin a step; True if anything is measured in it."""
+        by_default = None
+        self._due = []
+        for quantity in self.quantities:
+            if quantity.scheduled:
+                due = quantity.should_compute(step)
+            else:
+                by_default = bool(self.schedule(step)) if by_default is None else by_default
+                due = by_default
+            if due:
+                self._due.append(quantity)
+        ending = self._departure is not None and self._departure.step == step - 1
+        if not ending:
+            self._departure = None
+        self.recorder, self._observation, self._measured = None, None, 0
+        if not self._due and not ending:
+            return False
+        needs = self.needs()
+        if ending and self._departure is not None:
+            needs = needs.union(*(quantity.needs for quantity in self._departure.quantities))
+        parameters = self._parameters()
+        self.recorder = Recorder(step, parameters, needs, self.settings)
+        self.recorder.retain = not self._defer and any(quantity.create_graph(step) for quantity in self._due)
+        if self._start:
+            for name, parameter in parameters.items():
+                if name not in self._start:  # unfrozen since: it has not moved yet
+                    self._start[name] = parameter.detach().clone()
+        return True
+
+    def needs(self) -> frozenset[Need]:
+        """Everything that the due quantities ask for."""
+        return frozenset[Need]().union(*(quantity.needs for quantity in self._due))
+
+    def backward(self, proceed: Proceed, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> None:
+        """Stand in for a backward pass (see ``engine.tap``)."""
+        if self.recorder is None:
+            return proceed()
+        return self.recorder.backward(proceed, roots, seeds, self._complete)
+
+    def _complete(self) -> None:
+        recorder = self.recorder
+        if recorder is None or self._defer:
+            return
+        if len(recorder.microbatches) >= self.coverage.accumulation:
+            self.measure()
+        else:  # more backward passes are expected; the user may clip before the last one of an epoch
+            recorder.gradient = {name: grad.clone() for name, grad in recorder.gradient.items()}
+
+    def measure(self) -> None:
+        """Measure what the gradients show."""
+        recorder = self.recorder
+        if recorder is None:
+            return
+        begin = time.perf_counter()
+        with torch.no_grad(), torch.autocast(_device(recorder.parameters), enabled=False):
+            step = self._observe(recorder)
+            step.tracking = recorder.seconds
+            self._arrive(step, recorder.needs)
+            for quantity in self._due:
+                if quantity.moment is Moment.BACKWARD:
+                    self._record(quantity, step, step.step)
+            if self._departure is not None and self._departure.step == step.step - 1:
+                for quantity in self._departure.quantities:
+                    self._record(quantity, step, self._departure.step)
+            self._note(step)
+        self._measured = len(recorder.microbatches)
+        recorder.seconds += time.perf_counter() - begin
+
+    def _observe(self, recorder: Recorder) -> Observation:
+        self._observation = Observation(
+            step=recorder.step,
+            parameters={name: p.detach() for name, p in recorder.parameters.items()},
+            gradient=recorder.gradient,
+            microbatches=recorder.microbatches,
+            loss_scale=recorder.loss_scale,
+            learning_rates=self._learning_rates(),
+            start=self._start,
+            elapsed=time.perf_counter() - self._begin,
+            flaw=recorder.flaw,
+            root=recorder.root,
+            half=recorder.half,
+        )
+        return self._observation
+
+    def _arrive(self, step: Observation, needs: frozenset[Need]) -> None:
+        """Compute the statistics; close the line of the step before."""
+        departure = self._departure
+        arriving = departure is not None and departure.step == step.step - 1 and not isinstance(departure.end, str)
+        line = departure.direction if arriving and departure is not None else None
+        begin = time.perf_counter()
+        try:
+            step.prepare(needs, line)
+        except Undefined as reason:
+            step.flaw = step.flaw or str(reason)
+        except Exception as error:
+            step.flaw = step.flaw or self._internal(error)
+        self._book("individual gradients", time.perf_counter() - begin)
+        if departure is None:
+            return
+        if isinstance(departure.end, str):
+            step.line = departure.end
+            return
+        try:
+            here = step.end(departure.length, total(step.dots("line")))
+            step.line = _line(departure, here)
+        except Undefined as reason:
+            step.line = str(reason)
+
+    def before_update(self) -> None:
+        """The optimizer is about to step."""
+        recorder = self.recorder
+        if recorder is None:
+            return
+        begin = time.perf_counter()
+        if recorder.microbatches:
+            if self._measured != len(recorder.microbatches):
+                self.measure()
+            self.coverage.accumulation = len(recorder.microbatches)
+        if UPDATE in recorder.needs and not self._before:
+            self._before = {name: p.detach().clone() for name, p in recorder.parameters.items()}
+        recorder.in_update = True
+        recorder.seconds += time.perf_counter() - begin
+
+    def after_update(self) -> None:
+        """The optimizer has stepped."""
+        recorder, self._departure = self.recorder, None
+        if recorder is None:
+            return
+        begin = time.perf_counter()
+        if recorder.microbatches and self._measured != len(recorder.microbatches):
+            self.measure()  # a closure: the backward passes ran inside the step
+        step = self._observation or self._observe(recorder)
+        with torch.no_grad(), torch.autocast(_device(recorder.parameters), enabled=False):
+            if self._before:
+                step.update = {
+                    name: p.detach() - self._before[name] for name, p in recorder.parameters.items() if name in self._before
+                }
+            for quantity in self._due:
+                if quantity.moment is Moment.UPDATE:
+                    self._record(quantity, step, step.step)
+                elif not recorder.microbatches and quantity.moment is Moment.BACKWARD:
+                    self._record(quantity, step, step.step)  # undefined: nothing was seen
+            self._depart(step)
+        recorder.seconds += time.perf_counter() - begin
+        if isinstance(self.schedule, Budget):
+            self.schedule.spend(recorder.seconds)
+        self._book("tracked steps", recorder.seconds)
+        self._before, self._observation, self.recorder = {}, None, None
+
+    def _depart(self, step: Observation) -> None:
+        """Remember where this step began, for what is judged at its end."""
+        leaving = [quantity for quantity in self._due if quantity.moment is Moment.NEXT]
+        if not leaving:
+            return
+        departure = self._departure = Departure(step.step, leaving)
+        if step.update is None or not any(LINE in quantity.needs for quantity in leaving):
+            return
+        length = float(torch.stack([v.double().square().sum() for v in step.update.values()]).sum().sqrt())
+        if length == 0 or not isfinite(length):
+            departure.end = "the step has length zero" if length == 0 else "the step is not finite"
+            return
+        try:
+            departure.end = step.end(length, step.project(step.update))
+            departure.direction, departure.length = step.update, length
+        except Undefined as reason:
+            departure.end = str(reason)
+        except Exception as error:
+            departure.end = self._internal(error)
+
+    def abandon(self) -> None:
+        """Forget the current step: the loop was left."""
+        self.recorder, self._observation, self._before = None, None, {}
+
+    def close(self) -> None:
+        """End the run: what waited for a further step stays undefined."""
+        if self._departure is not None:
+            for quantity in self._departure.quantities:
+                self._keep(Record(self._departure.step, quantity.name, quantity.kind, None, "no further step was taken"))
+            self._departure = None
+        self.abandon()
+
+    # ---- records
+
+    def _record(self, quantity: Quantity, step: Observation, under: int) -> None:
+        begin = time.perf_counter()
+        try:
+            measured = _measure(quantity, step)
+        except Undefined as reason:
+            record = Record(under, quantity.name, quantity.kind, None, str(reason))
+        except Exception as error:
+            record = Record(under, quantity.name, quantity.kind, None, self._internal(error))
+        else:
+            record = _as_record(quantity, under, measured)
+        self._book(quantity.name, time.perf_counter() - begin)
+        self._keep(record)
+        quantity.keep(under, record.value)
+
+    def _keep(self, record: Record) -> None:
+        self.history.append(record)
+        if record.reason is not None and (record.name, record.reason) not in self._warned:
+            self._warned.add((record.name, record.reason))  # type: ignore[arg-type]
+            log.info("%s is undefined at step %d: %s", record.name, record.step, record.reason)
+
+    def log(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Keep the user's own numbers beside the measured ones."""
+        for name, value in metrics.items():
+            if name in QUANTITIES:
+                raise CockpitError(f"log({name}=...): this is the name of a quantity; choose another")
+            number = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+            if not isinstance(number, int | float) or isinstance(number, bool):
+                raise CockpitError(f"log({name}={value!r}): give a number")
+            self.history.append(Record(step, name, Kind.SCALAR, float(number)))
+
+    def _internal(self, error: Exception) -> str:
+        log.debug("while measuring", exc_info=error)
+        return f"{type(error).__name__}: {error}"
+
+    def _note(self, step: Observation) -> None:
+        coverage, missing = self.coverage, step.uncovered
+        for name in missing.keys() - coverage.uncovered.keys():
+            log.warning("%s is left out of individual gradients: %s", name, missing[name])
+        coverage.uncovered.update(missing)
+        everything = sum(p.numel() for p in step.parameters.values())
+        left_out = sum(p.numel() for name, p in step.parameters.items() if name in missing)
+        coverage.share = 1 - left_out / max(1, everything)
+        coverage.coupled |= any(micro.coupled for micro in step.microbatches)
+        if step.regularised and not coverage.regularised:
+            log.warning(
+                "the gradient has a part that no sample contributed (a regularisation term in the loss?): "
+                "individual gradients leave it out, GradNorm and Loss have it"
+            )
+        coverage.regularised |= step.regularised
+
+    def _book(self, name: str, seconds: float) -> None:
+        self.coverage.seconds[name] = self.coverage.seconds.get(name, 0.0) + seconds
+        self.coverage.counts[name] = self.coverage.counts.get(name, 0) + 1
+
+
+def _measure(quantity: Quantity, step: Observation) -> Any:
+    """By ``measure``, or by ``_compute`` where a subclass in the paper's way overrides it."""
+    if isinstance(quantity, SingleStepQuantity) and quantity._compute is not None:
+        with torch.enable_grad():
+            return SingleStepQuantity.measure(quantity, step)
+    return quantity.measure(step)
+
+
+def _as_record(quantity: Quantity, step: int, measured: Any) -> Record:
+    if not isinstance(measured, Measured):
+        measured = Measured(measured)
+    value = measured.value
+    if quantity.name != "Loss":
+        if isinstance(value, float) and not isfinite(value):
+            return Record(step, quantity.name, quantity.kind, None, "not finite", measured.details)
+        if isinstance(value, dict):
+            wrong = [name for name, entry in value.items() if isinstance(entry, float) and not isfinite(entry)]
+            if wrong:
+                names = ", ".join(wrong[:5]) + (" ..." if len(wrong) > 5 else "")
+                return Record(step, quantity.name, quantity.kind, value, f"not finite: {names}", measured.details)
+    return Record(step, quantity.name, quantity.kind, value, None, measured.details)
+
+
+def _line(start: Departure, end: LineEnd) -> Line:
+    assert isinstance(start.end, LineEnd)
+    first = start.end
+    return Line(
+        start.step,
+        start.length,
+        (first.loss, end.loss),
+        (first.slope, end.slope),
+        (first.loss_variance, end.loss_variance),
+        (first.slope_variance, end.slope_variance),
+    )
+
+
+def _device(parameters: Mapping[str, Tensor]) -> str:
+    return next(iter(parameters.values())).device.type if parameters else "cpu"

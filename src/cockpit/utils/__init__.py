@@ -1,0 +1,1 @@
+"""The paper's import paths; nothing lives here."""
