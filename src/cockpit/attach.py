@@ -1,8 +1,9 @@
 """``watch``: attach to a model, its optimizer and its loss without a change to the training loop."""
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -184,10 +185,14 @@ class Watch:
         self._armed.close()
 
     def _model_called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if torch.compiler.is_compiling():  # a model compiled in the loop traces this: nothing of it stays in the code
+            return
         if self._tracker.recorder is not None and torch.is_grad_enabled():
             self._tracker.recorder.saw_model(args, kwargs, output)
 
     def _loss_called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         if self._tracker.recorder is not None and torch.is_grad_enabled():
             self._tracker.recorder.saw_loss(module, (*args, *kwargs.values()), output)
 
@@ -258,17 +263,12 @@ def _check(
 
 
 def _is_compiled(model: nn.Module) -> bool:
-    compiled = torch._dynamo.OptimizedModule if "torch._dynamo" in _loaded() else ()
+    dynamo = sys.modules.get("torch._dynamo")
+    compiled = dynamo.OptimizedModule if dynamo is not None else ()
     return any(
         isinstance(module, compiled) or getattr(module, "_compiled_call_impl", None) is not None
         for module in model.modules()
     )
-
-
-def _loaded() -> Any:
-    import sys
-
-    return sys.modules
 
 
 def _differentiable_twice(model: nn.Module) -> list[Any]:
@@ -277,5 +277,15 @@ def _differentiable_twice(model: nn.Module) -> list[Any]:
 
     contexts: list[Any] = [sdpa_kernel(SDPBackend.MATH)]
     if any(isinstance(module, nn.RNNBase) for module in model.modules()):
-        contexts += [torch.backends.cudnn.flags(enabled=False), torch.backends.mkldnn.flags(enabled=False)]
+        contexts += [torch.backends.cudnn.flags(enabled=False), _without_onednn()]
     return contexts
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    before = torch._C._get_mkldnn_enabled()  # the public context also sets precision flags, with a warning
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)

@@ -36,12 +36,13 @@ class Forward:
         return [t for t in self.tensors if t.dim()]
 
     def size(self, axis: int) -> int | None:
-        """Samples of the first input that has the axis; the output decides where it does not fit."""
-        inputs = _first_size([*self.args, self.kwargs], axis)
-        output = _first_size([self.output], axis)
-        if inputs is None or output is None:
-            return inputs or output
-        return inputs if output % inputs == 0 else output
+        """Samples of the first input that has the axis; where the output has no room for them, the output decides."""
+        inputs, results = _shape([*self.args, self.kwargs], axis), _shape([self.output], 0)
+        if inputs is None or results is None:
+            shape = inputs or results
+            return None if shape is None else shape[min(axis, len(shape) - 1)]
+        fits = inputs[axis] > 0 and any(size % inputs[axis] == 0 for size in results)
+        return inputs[axis] if fits else results[0]
 
     def individual_losses(self, losses: Callable[..., Tensor] | None) -> Tensor | None:
         """Individual losses by the user's callable, or by convention an entry ``losses`` of the output."""
@@ -92,8 +93,9 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(getattr(value, name))
 
 
-def _first_size(values: Sequence[Any], axis: int) -> int | None:
+def _shape(values: Sequence[Any], axis: int) -> tuple[int, ...] | None:
+    """Shape of the first tensor that has the axis."""
     for tensor in (t for value in values for t in _tensors(value)):
         if tensor.dim() > axis:
-            return tensor.shape[axis]
+            return tuple(tensor.shape)
     return None

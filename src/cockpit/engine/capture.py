@@ -9,7 +9,6 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.graph import Graph, Node, Path, family
-from cockpit.engine.losses import LossCall
 from cockpit.engine.placement import Finder, Placements, Source
 from cockpit.engine.pull import gradient_of
 from cockpit.layers import AnyForm, Form, combine
@@ -92,6 +91,8 @@ def prepare(
     for name, parameter in parameters.items():
         if id(parameter) in graph.leaves and name not in reached:
             capture.uncovered[name] = "no operation that uses it has a batch axis"
+    for name in graph.tangled:
+        capture.uncovered[name] = "too many ways lead from it to operations on the batch"
     for node in graph.find(COMPILED):
         _rule_out(capture, graph, node, "used inside a compiled function")
     return capture
@@ -114,13 +115,26 @@ def source_of(tensor: Tensor, samples: int, preferred: int) -> Source | None:
     return Source(tensor.grad_fn, tensor.output_nr, shape, layout, tensor.dtype, tensor.device)
 
 
-def loss_input(graph: Graph, calls: Sequence[LossCall], outputs: Sequence[Tensor]) -> tuple[Node, int] | None:
-    """The network's output, where the loss begins: what the loss module was given, what the model returned, or what
-    stands below a known loss in the graph.
-    """
-    for tensor in [call.prediction for call in calls] + list(outputs):
-        if tensor is not None and tensor.grad_fn in graph:
-            return tensor.grad_fn, tensor.output_nr
+def topmost(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Leave out tensors that others are computed from: what a model returns beside its output (caches, features)."""
+    if len(tensors) < 2:
+        return list(tensors)
+    below = {tensor: Graph([tensor.grad_fn]) for tensor in tensors}
+    return [
+        tensor
+        for tensor in tensors
+        if not any(tensor.grad_fn in graph for other, graph in below.items() if other.grad_fn is not tensor.grad_fn)
+    ]
+
+
+def described(node: Node, output: int) -> Source:
+    """Describe a result of a node; its layout is still to be found."""
+    meta = node._input_metadata[output]
+    return Source(node, output, tuple(meta.shape), Layout(1, 1), meta.dtype, meta.device)
+
+
+def loss_input(graph: Graph) -> tuple[Node, int] | None:
+    """The result that a known loss in the graph compares with the targets."""
     for node in graph.nodes:
         if family(node) in LOSSES:
             operand, output = node.next_functions[0]

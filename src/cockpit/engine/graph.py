@@ -22,6 +22,8 @@ REARRANGES = frozenset(
     )
 )  # fmt: skip
 
+MAX_VISITS = 20_000  # steps on the ways up from one parameter
+
 
 def family(node: Node) -> str:
     """Name of a node without its overload number: ``AddmmBackward``."""
@@ -61,6 +63,7 @@ class Graph:
         self.users: dict[Node, list[tuple[Node, int, int]]] = {}  # node -> (user, operand of user, result of node)
         self.nodes: dict[Node, int] = {}  # node -> place in the walk
         self.leaves: dict[int, Node] = {}  # id of a parameter -> its AccumulateGrad
+        self.tangled: set[str] = set()  # parameters with more ways up than can be followed
         pending = list(roots)
         while pending:
             node = pending.pop()
@@ -89,13 +92,19 @@ class Graph:
     def paths(self, parameters: Mapping[str, Tensor], through: Iterable[Node]) -> Iterator[Path]:
         """Yield every way from an operation to a parameter; nodes in ``through`` are passed, not stopped at."""
         passed = set(through)
+        self.tangled.clear()
         for name, parameter in parameters.items():
             leaf = self.leaves.get(id(parameter))
             if leaf is None:
                 continue
             stack: list[tuple[Node, int, tuple[Link, ...]]] = [(leaf, 0, ())]
+            visits = 0
             while stack:
                 below, output, chain = stack.pop()
+                visits += 1
+                if visits > MAX_VISITS:
+                    self.tangled.add(name)
+                    break
                 for user, slot, used in self.users.get(below, ()):
                     if used != output and below is not leaf:
                         continue

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cockpit.core.errors import Undefined
+
 
 @dataclass(frozen=True, slots=True)
 class Eigenpair:
@@ -23,9 +25,11 @@ def largest(
     generator: torch.Generator,
     tolerance: float = 1e-3,
     limit: int = 150,
+    asymmetry: float = 1e-2,
 ) -> Eigenpair:
-    """Run Lanczos from ``start`` until the residual is below ``tolerance`` relative to the eigenvalue.
+    """Run Lanczos from ``start`` until the eigenvalue is right to ``tolerance``, relatively.
 
+    The residual must fall well below that: a small one alone may belong to the second largest of two close eigenvalues.
     A start that is an eigenvector already (a warm start) would never look elsewhere: the caller mixes in noise.
     """
     size = start.numel()
@@ -36,6 +40,8 @@ def largest(
     while True:
         image = product(basis[-1])
         diagonal.append(float(image @ basis[-1]))
+        if beside and abs(float(image @ basis[-2]) - beside[-1]) > asymmetry * max(map(abs, diagonal + beside)):
+            raise Undefined("second derivatives are not symmetric: an operation's own double backward is wrong")
         stacked = torch.stack(basis)
         for _ in range(2):  # twice is enough
             image = image - stacked.mT @ (stacked @ image)
@@ -47,7 +53,7 @@ def largest(
         values, vectors = torch.linalg.eigh(tridiagonal)
         value, residual = float(values[-1]), beta * abs(float(vectors[-1, -1]))
         scale = max(abs(value), 1e-7 * float(values.abs().max()))
-        settled = settled + 1 if residual <= 0.5 * tolerance * scale else 0
+        settled = settled + 1 if residual <= 0.02 * tolerance * scale else 0
         used = len(diagonal)
         if used >= min(size, limit) or (settled >= 2 and used >= min(size, 6)) or not beta < float("inf"):
             weights = vectors[:, -1].to(stacked)

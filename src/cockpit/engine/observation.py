@@ -141,7 +141,8 @@ class Observation:
     def covered(self) -> list[str]:
         """Parameters with individual gradients."""
         missing = self.uncovered
-        return [name for name in self.parameters if name not in missing]
+        took_part = {name for micro in self.microbatches for name in micro.forms}
+        return [name for name in self.parameters if name in took_part and name not in missing]
 
     def sq_norms(self) -> Vectors:
         """||g_n||^2 of each covered parameter, [B]."""
@@ -213,7 +214,8 @@ class Observation:
         if not self.microbatches:
             raise Undefined("no backward pass was seen in this step")
         if not self.covered():
-            raise Undefined("no parameter has individual gradients: " + "; ".join(sorted(set(self.uncovered.values()))))
+            why = "; ".join(sorted(set(self.uncovered.values()))) or "none was used on a batch"
+            raise Undefined(f"no parameter has individual gradients: {why}")
 
     def _scale(self) -> None:
         """Turn contributions into individual gradients: times the batch size, without the loss scale."""

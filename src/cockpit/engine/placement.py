@@ -1,7 +1,8 @@
 """Find out where the samples are in every intermediate result, by asking autograd rather than guessing from shapes.
 
-One gradient is sent back from sample 0 alone. Where it arrives, and where it does not, shows which axis counts samples:
-also for time first, flattened, folded or broadcast tensors. Done once for each structure of the graph, then remembered.
+A gradient is sent back from one sample alone. Where it arrives, and where it does not, shows which axis counts samples:
+also for time first, flattened, folded or broadcast tensors. Two samples tell nearly all layouts apart (one would not
+where the loss looks at a single position). Done once for each structure of the graph, then remembered.
 """
 
 from collections.abc import Mapping, Sequence
@@ -93,10 +94,11 @@ class Finder:
                 else:
                     open_results.append((node, output))
         if open_results:
-            arrived = self._probe(open_results, sources)
-            for (node, output), grad in zip(open_results, arrived, strict=True):
+            probed = (0,) if samples == 1 else (0, 1)
+            arrived = [self._probe(open_results, sources, sample) for sample in probed]
+            for (node, output), *grads in zip(open_results, *arrived, strict=True):
                 key = (structure, graph.nodes[node], output)
-                chosen[node, output] = self._choose(key, shapes(node)[output], samples, grad, placed)
+                chosen[node, output] = self._choose(key, shapes(node)[output], samples, grads, placed)
         for node in nodes:
             placed.nodes[node] = tuple(chosen[node, output] for output in range(len(shapes(node))))
 
@@ -111,7 +113,7 @@ class Finder:
             return _UNKNOWN
         return layout
 
-    def _probe(self, results: list[tuple[Node, int]], sources: Sequence[Source]) -> Sequence[Tensor | None]:
+    def _probe(self, results: list[tuple[Node, int]], sources: Sequence[Source], sample: int) -> Sequence[Tensor | None]:
         if not sources:
             return [None] * len(results)
         self.probes += 1
@@ -119,7 +121,7 @@ class Finder:
         for source in sources:
             generator = torch.Generator().manual_seed(self.probes)
             noise = torch.randn(source.shape, generator=generator, dtype=torch.float32) + 1.5
-            seeds.append(source.layout.mask(noise, 0).to(source.device, source.dtype))
+            seeds.append(source.layout.mask(noise, sample).to(source.device, source.dtype))
         return torch.autograd.grad(
             [edge(source.node, source.output) for source in sources],  # type: ignore[misc]
             [edge(node, output) for node, output in results],  # type: ignore[misc]
@@ -129,36 +131,71 @@ class Finder:
         )
 
     def _choose(
-        self, key: tuple[int, int, int], shape: tuple[int, ...], samples: int, grad: Tensor | None, placed: Placements
+        self,
+        key: tuple[int, int, int],
+        shape: tuple[int, ...],
+        samples: int,
+        grads: Sequence[Tensor | None],
+        placed: Placements,
     ) -> Layout | None:
         options = candidates(shape, samples, self.preferred)
         if samples == 1:
             return options[0].layout(shape, samples)
         likely = options[0] if shape[options[0].axis] == samples else None
-        if grad is None or not bool(grad.any()):
+        if not any(grad is not None and bool(grad.any()) for grad in grads):
             return likely.layout(shape, samples) if likely else None  # nothing arrived: not remembered
-        fitting = [option for option in options if _alone(grad, option.layout(shape, samples))]
+        fitting = [option for option in options if _fits(grads, option.layout(shape, samples))]
         if not fitting and likely is not None and likely.axis == self.preferred:
-            fitting, placed.coupled = self._coupled(grad, likely, shape, samples), True
+            fitting = [likely] if _mostly_fits(grads, likely.layout(shape, samples)) else []
+            placed.coupled |= bool(fitting)
         placement = fitting[0] if fitting else None
         self._remembered[key] = (placement, placement is not None and shape[placement.axis] == samples)
         return placement.layout(shape, samples) if placement else None
 
-    @staticmethod
-    def _coupled(grad: Tensor, likely: Placement, shape: tuple[int, ...], samples: int) -> list[Placement]:
-        """Samples that see each other (batch normalisation): sample 0 still has the largest share of its own gradient."""
-        layout = likely.layout(shape, samples)
-        assert layout is not None
-        mass = layout.sums(grad.abs().double())
-        return [likely] if bool(mass[0] >= mass[1:].max()) else []
+    def place_above(self, prediction: Tensor, samples: int, sources: Sequence[Source]) -> Layout | None:
+        """Place the samples in a tensor computed from a source (flattened predictions): send back from it instead."""
+        shape = tuple(prediction.shape)
+        place = edge(prediction.grad_fn, prediction.output_nr)
+        for option in candidates(shape, samples, self.preferred):
+            layout = option.layout(shape, samples)
+            if layout is None:
+                continue
+            for source in sources:
+                grads = [
+                    torch.autograd.grad(
+                        [place],  # type: ignore[list-item]
+                        [edge(source.node, source.output)],  # type: ignore[list-item]
+                        [layout.mask(torch.ones_like(prediction), sample)],
+                        retain_graph=True,
+                        allow_unused=True,
+                    )[0]
+                    for sample in range(min(2, samples))
+                ]
+                if all(grad is not None for grad in grads) and _fits(grads, source.layout):
+                    return layout
+        return None
 
 
 _UNKNOWN = object()
 
 
-def _alone(grad: Tensor, layout: Layout | None) -> bool:
-    """Whether the gradient is zero at all samples but the first."""
+def _fits(grads: Sequence[Tensor | None], layout: Layout | None) -> bool:
+    """Whether the gradient sent back from sample k arrives at sample k and nowhere else."""
+    return layout is not None and all(
+        grad is None or not bool((layout.split(grad) * _others(layout, k, grad)).any()) for k, grad in enumerate(grads)
+    )
+
+
+def _mostly_fits(grads: Sequence[Tensor | None], layout: Layout | None) -> bool:
+    """Samples that see each other (batch normalisation): a sample still has the largest share of its own gradient."""
     if layout is None:
         return False
-    split = layout.split(grad)
-    return not bool(split[:, 1:].any())
+    masses = [layout.sums(grad.abs().double()) for grad in grads if grad is not None]
+    return all(bool(mass[k] >= mass.max()) for k, mass in enumerate(masses))
+
+
+def _others(layout: Layout, sample: int, like: Tensor) -> Tensor:
+    """One for all samples but one: [1, samples, 1]."""
+    mask = torch.ones(1, layout.samples, 1, dtype=torch.bool, device=like.device)
+    mask[:, sample] = False
+    return mask

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -14,13 +14,14 @@ from cockpit.engine import capture, lanczos
 from cockpit.engine.batch import Forward, batch_size_of
 from cockpit.engine.capture import Capture
 from cockpit.engine.curvature import GaussNewton, HessianProduct, Vectors, hessian_diagonal, hutchinson
-from cockpit.engine.graph import Graph, shapes
+from cockpit.engine.graph import Graph
 from cockpit.engine.losses import LossCall, in_graph, share
 from cockpit.engine.needs import LOSSES, MAX_EIGENVALUE, Diagonal, Need, per_sample
 from cockpit.engine.observation import Microbatch
 from cockpit.engine.placement import Finder, Source
 from cockpit.engine.scaler import LossScale
 from cockpit.engine.tap import Proceed
+from cockpit.layers.layout import Layout
 
 
 @dataclass
@@ -182,6 +183,7 @@ class _Pass:
         self.sources: list[Source] = []
         self.prediction: Source | None = None
         self.handles: list[Any] = []
+        self.placed_calls: list[tuple[LossCall, Layout | None]] = []
         self.loss = sum(
             ((root.detach() * (1 if seed is None else seed)).sum().double() for root, seed in zip(roots, seeds, strict=True)),
             torch.zeros((), dtype=torch.float64, device=roots[0].device),
@@ -205,6 +207,8 @@ class _Pass:
         values = recorder.known_losses
         self.samples = recorder.known_size or batch_size_of(self.forwards, self.calls, values, settings)
         self.sources = self._sources()
+        if LOSSES in recorder.needs:
+            self.placed_calls = [(call, self._placed(call.prediction)) for call in self.calls]
         output = self._output() if self._diagonals() else None
         self.capture = capture.prepare(
             self.graph, self.trainable, self.samples, settings.finder, self.sources, output
@@ -224,17 +228,22 @@ class _Pass:
         return exact[:1] or found[:1]
 
     def _output(self) -> Source | None:
-        """The network's output, where the loss begins."""
-        outputs = [t for forward in self.forwards for t in forward.predictions if t.grad_fn in self.graph]
-        where = capture.loss_input(self.graph, self.calls, outputs if len(outputs) == 1 else [])
-        if where is None:
+        """The network's output, where the loss begins: what the model returned, what the loss module was given, or what
+        stands below a known loss in the graph.
+        """
+        axis = self.settings.batch_axis
+        returned = [t for forward in self.forwards for t in forward.predictions if t.grad_fn in self.graph]
+        top = capture.topmost(returned)
+        if len(top) == 1:
+            return capture.source_of(top[0], self.samples, axis)
+        given = capture.topmost([call.prediction for call in self.calls if call.prediction is not None])
+        if len(given) == 1 and (layout := self._placed(given[0])) is not None:
+            return replace(capture.described(given[0].grad_fn, given[0].output_nr), layout=layout)
+        where = capture.loss_input(self.graph)
+        if where is None or returned:
             return None
-        node, output = where
-        layout = self.settings.finder.place(self.graph, node, output, self.samples, self.sources)
-        if layout is None:
-            return None
-        meta = node._input_metadata[output]
-        return Source(node, output, shapes(node)[output], layout, meta.dtype, meta.device)
+        layout = self.settings.finder.place(self.graph, *where, self.samples, self.sources)
+        return None if layout is None else replace(capture.described(*where), layout=layout)
 
     def _diagonals(self) -> list[Diagonal]:
         return [need for need in self.recorder.needs if isinstance(need, Diagonal)]
@@ -308,7 +317,7 @@ class _Pass:
             image = product({name: part.view_as(p) for (name, p), part in named})
             return torch.cat([part.reshape(-1) for part in image.values()])
 
-        pair = lanczos.largest(apply, start, generator)
+        pair = lanczos.largest(apply, start, generator, asymmetry=0.5 if self.recorder.half else 1e-2)
         if pair.value != pair.value:
             raise Undefined("the Hessian is not finite")
         self.settings.eigenvector = pair.vector
@@ -365,7 +374,7 @@ class _Pass:
             if not self.calls:
                 return self._from_model()
             axis = self.settings.batch_axis
-            parts = [call.contributions(self.samples, self._placed(call), axis) for call in self.calls]
+            parts = [call.contributions(self.samples, layout, axis) for call, layout in self.placed_calls]
             return torch.stack(parts).sum(0)
         except Undefined as reason:
             return str(reason)
@@ -383,14 +392,17 @@ class _Pass:
             "or for a model that returns its own loss watch(..., losses=...)"
         )
 
-    def _placed(self, call: LossCall) -> Any:
-        prediction = call.prediction
+    def _placed(self, prediction: Tensor | None) -> Layout | None:
+        """Where the samples are in what the loss was given; found while the graph is alive."""
         if prediction is None or prediction.grad_fn not in self.graph:
             return None
-        finder, node = self.settings.finder, prediction.grad_fn
-        known = finder.recall(self.graph, node, prediction.output_nr, self.samples)
-        source = capture.source_of(prediction, self.samples, self.settings.batch_axis)
-        return known or (source.layout if source is not None else None)
+        for source in self.sources:
+            if source.node is prediction.grad_fn:
+                return source.layout
+        if self.sources:
+            return self.settings.finder.place_above(prediction, self.samples, self.sources)
+        known = capture.source_of(prediction, self.samples, self.settings.batch_axis)
+        return known.layout if known is not None else None
 
 
 def _keeper(call: LossCall) -> Callable[[Sequence[Tensor]], None]:
