@@ -41,5 +41,6 @@ def test_right_or_undefined_with_the_reason(case: Case) -> None:
 
 
 def allowed(case: Case, name: str, reason: str) -> bool:
-    """Whether the case says that this quantity may be undefined."""
-    return name in case.expected_undefined or name.split("[")[0] in case.expected_undefined
+    """Whether the case says that this quantity may be undefined, and for this reason."""
+    word = case.expected_undefined.get(name, case.expected_undefined.get(name.split("[")[0]))
+    return word is not None and word.lower() in reason.lower()

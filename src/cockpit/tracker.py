@@ -247,7 +247,8 @@ class Tracker:
                 if quantity.moment is Moment.UPDATE:
                     self._record(quantity, step, step.step)
                 elif not recorder.microbatches and quantity.moment is Moment.BACKWARD:
-                    self._record(quantity, step, step.step)  # undefined: nothing was seen
+                    why = recorder.flaw or "no backward pass was seen in this step"
+                    self._keep(Record(step.step, quantity.name, quantity.kind, None, why))
             self._depart(step)
         recorder.seconds += time.perf_counter() - begin
         if isinstance(self.schedule, Budget):
@@ -327,7 +328,7 @@ class Tracker:
         coverage, missing = self.coverage, step.uncovered
         for name in missing.keys() - coverage.uncovered.keys():
             log.warning("%s is left out of individual gradients: %s", name, missing[name])
-        coverage.uncovered.update(missing)
+        coverage.uncovered = dict(missing)
         everything = sum(p.numel() for p in step.parameters.values())
         left_out = sum(p.numel() for name, p in step.parameters.items() if name in missing)
         coverage.share = 1 - left_out / max(1, everything)

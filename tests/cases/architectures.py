@@ -74,6 +74,7 @@ DENSE = [
     Case(
         "weight_norm", models.weight_norm, vectors,
         uncovered=("2.parametrizations.weight.original0", "2.parametrizations.weight.original1"),
+        expected_undefined={"HessMaxEV": "not symmetric"},  # torch's own second derivative of it is not
     ),
 ]  # fmt: skip
 
@@ -177,6 +178,7 @@ SEQUENTIAL = [
         "gpt2", sequences.gpt2,
         make(input_ids=classes(7, 5), target=classes(7, 5, ignored=0.2), sizes=(4, 4, 4)),
         loop="own_next_token_loss", gives_loss=False, expected_undefined=OWN_LOSS, loose=NOISE,
+        tolerance=1e-4,  # the library computes its loss in single precision
     ),
     Case(
         "gpt2_logits", sequences.gpt2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import Any
 
 import torch
@@ -19,11 +20,20 @@ micro = make(normal(5), target=classes(3), sizes=(3,) * 6)
 WEIGHT = (0.5, 1.0, 2.5)
 
 NO_LOSSES = {"Alpha": "individual losses"}
+ACCUMULATED = {"HessMaxEV": "accumulated"}
+# Compiled after `watch`: known only when the first backward pass shows it.
+COMPILED = dict.fromkeys(
+    (
+        "CABS", "EarlyStopping", "MeanGSNR", "NormTest", "InnerTest", "OrthoTest", "GradHist1d", "GradHist2d",
+        "TICDiag", "TICTrace", "HessTrace", "HessMaxEV", "Alpha",
+    ),
+    "compile",
+)  # fmt: skip
 NO_LOSS_FUNCTION = {**NO_LOSSES, "HessTrace": "loss", "TICDiag": "loss", "TICTrace": "loss"}
 ONE_SAMPLE = dict.fromkeys(("NormTest", "InnerTest", "OrthoTest", "EarlyStopping", "MeanGSNR", "Alpha"), "one sample")
 NOT_FINITE = {
     **dict.fromkeys(ONE_SAMPLE, "finite"),
-    **dict.fromkeys(("CABS", "TICDiag", "TICTrace", "HessMaxEV", "GradHist1d", "GradHist2d"), "finite"),
+    **dict.fromkeys(("CABS", "TICDiag", "TICTrace", "HessTrace", "HessMaxEV", "GradHist1d", "GradHist2d"), "finite"),
 }
 
 
@@ -67,7 +77,7 @@ LOSSES = [
     Case("huber", tanh, numbers, losses.huber()),
     Case("nll", models.log_softmax_mlp, vectors, losses.nll()),
     Case("poisson", tanh, make(normal(5), target=binary(3)), losses.poisson_nll()),
-    Case("own_loss_module", tanh, numbers, losses.log_cosh()),
+    Case("own_loss_module", tanh, numbers, losses.log_cosh(), expected_undefined={"Alpha": "pit.loss"}),
     Case(
         "loss_function", tanh, vectors, losses.function_cross_entropy(),
         expected_undefined=NO_LOSS_FUNCTION,
@@ -87,26 +97,27 @@ OPTIMIZERS = [
 
 LOOP_STYLES = [
     Case("zero_after", tanh, vectors, loop="zero_after"),
-    Case("accumulation", tanh, micro, loop="accumulation"),
+    Case("accumulation", tanh, micro, loop="accumulation", expected_undefined=ACCUMULATED),
     Case(
         "accumulation_batch_norm", models.batch_norm_mlp, micro, loop="accumulation",
-        coupled=True,
+        coupled=True, expected_undefined=ACCUMULATED,
     ),
     Case(
         "accumulation_uneven", tanh,
         make(normal(5), target=classes(3), sizes=(4, 2, 4, 2, 3, 1)), loop="accumulation",
+        expected_undefined=ACCUMULATED,
     ),
     Case("clip_norm", tanh, vectors, loop="clip_norm"),
     Case("clip_value", tanh, vectors, loop="clip_value"),
     Case(
         "autocast", tanh, vectors, loop="autocast", dtype=torch.float32, tolerance=2e-2,
-        loose={"EarlyStopping": 0.3, "MeanGSNR": 0.1, "Alpha": 0.1},
+        loose={"EarlyStopping": 0.3, "MeanGSNR": 0.1, "Alpha": 0.1, "TICDiag[hessian]": inf, "TICTrace[hessian]": 0.1},
     ),
-    Case("scaler", tanh, vectors, loop="scaler", dtype=torch.float32, tolerance=1e-4),
-    Case("scaler_clip", tanh, vectors, loop="scaler_clip", dtype=torch.float32, tolerance=1e-4),
+    Case("scaler", tanh, vectors, loop="scaler", dtype=torch.float32, tolerance=1e-3),
+    Case("scaler_clip", tanh, vectors, loop="scaler_clip", dtype=torch.float32, tolerance=1e-3),
     Case("evaluation", tanh, vectors, loop="evaluation"),
     Case("evaluation_with_grad", tanh, vectors, loop="evaluation_with_grad"),
-    Case("compiled_in_loop", tanh, vectors, loop="compiled"),
+    Case("compiled_in_loop", tanh, vectors, loop="compiled", expected_undefined=COMPILED),
     Case("compiled_before", tanh, vectors, wrap=partial(torch.compile, backend="eager")),
     Case("mean_of_none", tanh, vectors, losses.cross_entropy("none"), loop="mean_of_none"),
     Case("l2_term", tanh, vectors, loop="l2"),
@@ -128,7 +139,7 @@ EDGES = [
         "last_batch_one_sample", tanh, make(normal(5), target=classes(3), sizes=(4, 4, 1)),
         expected_undefined=ONE_SAMPLE,
     ),
-    Case("float32", tanh, vectors, dtype=torch.float32, tolerance=1e-4),
+    Case("float32", tanh, vectors, dtype=torch.float32, tolerance=1e-3),
     Case("not_finite", tanh, spoil(vectors, 1), expected_undefined=NOT_FINITE),
     Case(
         "not_finite_skipped", tanh,

@@ -14,8 +14,6 @@ from cockpit.engine.pull import gradient_of
 from cockpit.layers import AnyForm, Form, combine
 from cockpit.layers.layout import Layout, candidates
 
-BATCH_NORM = frozenset({"NativeBatchNormBackward", "CudnnBatchNormBackward", "MiopenBatchNormBackward"})
-COMPILED = frozenset({"CompiledFunctionBackward"})
 LOSSES = frozenset(
     f"{name}Backward"
     for name in ("LogSoftmax", "MseLoss", "BinaryCrossEntropyWithLogits", "HuberLoss", "SmoothL1Loss", "L1Loss")
@@ -31,7 +29,7 @@ class Capture:
     graph: Graph
     paths: Sequence[Path]
     placed: Placements
-    output: Source | None
+    outputs: Sequence[Source]
     forms: dict[str, list[Form]] = field(default_factory=dict)
     uncovered: dict[str, str] = field(default_factory=dict)
     handles: list[Any] = field(default_factory=list)
@@ -80,28 +78,18 @@ def prepare(
     samples: int,
     finder: Finder,
     sources: Sequence[Source],
-    output: Source | None,
+    outputs: Sequence[Source],
 ) -> Capture:
     """Find every use of every parameter on the batch."""
     paths, placed = finder.paths(graph, parameters, samples, sources)
-    capture = Capture(samples, parameters, graph, paths, placed, output)
-    if any(node._saved_training for node in graph.find(BATCH_NORM) if hasattr(node, "_saved_training")):
-        placed.coupled = samples > 1
+    capture = Capture(samples, parameters, graph, paths, placed, outputs)
     reached = {path.name for path in paths}
     for name, parameter in parameters.items():
         if id(parameter) in graph.leaves and name not in reached:
             capture.uncovered[name] = "no operation that uses it has a batch axis"
     for name in graph.tangled:
         capture.uncovered[name] = "too many ways lead from it to operations on the batch"
-    for node in graph.find(COMPILED):
-        _rule_out(capture, graph, node, "used inside a compiled function")
     return capture
-
-
-def _rule_out(capture: Capture, graph: Graph, node: Node, reason: str) -> None:
-    for path in capture.paths:
-        if path.node is node:
-            capture.uncovered[path.name] = reason
 
 
 def source_of(tensor: Tensor, samples: int, preferred: int) -> Source | None:

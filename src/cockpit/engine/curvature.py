@@ -91,13 +91,14 @@ class GaussNewton:
         self,
         roots: Sequence[Tensor],
         seeds: Sequence[Tensor | None],
-        output: Source,
+        outputs: Sequence[Source],
         paths: Sequence[Path],
         placed: Placements,
         parameters: Mapping[str, Tensor],
     ) -> None:
-        self.output, self.paths, self.placed, self.parameters = output, paths, placed, parameters
+        self.outputs, self.paths, self.placed, self.parameters = outputs, paths, placed, parameters
         self._roots, self._seeds = list(roots), list(seeds)
+        self._places: list[Any] = [edge(output.node, output.output) for output in outputs]
         self._factors: tuple[Tensor, Tensor] | None = None
         self._results = list(dict.fromkeys((path.node, out) for path in paths for out in _outputs(path, placed)))
 
@@ -141,33 +142,56 @@ class GaussNewton:
 
     def _blocks(self) -> Tensor:
         """Loss Hessian with respect to each sample's outputs: [N, C, C] in double precision."""
-        layout, size = self.output.layout, prod(self.output.shape) // self.output.layout.samples
+        samples = self.outputs[0].layout.samples
+        size = sum(prod(output.shape) for output in self.outputs) // samples
         if size > MAX_COLUMNS:
             raise Undefined(
                 f"{size} outputs per sample: the exact GGN needs as many passes (limit {MAX_COLUMNS}); "
                 "use curvature='hutchinson'"
             )
-        place = edge(self.output.node, self.output.output)
         with torch.enable_grad():
-            gradient = torch.autograd.grad(self._roots, [place], self._seeds, create_graph=True)[0]  # type: ignore[list-item]
-        samples = layout.samples
-        if gradient.grad_fn is None:  # a loss that is linear in the outputs
-            return torch.zeros(samples, size, size, dtype=torch.float64, device=gradient.device)
+            gradients = torch.autograd.grad(self._roots, self._places, self._seeds, create_graph=True)
+        curved = [k for k, gradient in enumerate(gradients) if gradient.grad_fn is not None]
+        device = gradients[0].device
 
         def product(vector: Tensor) -> Tensor:  # [N, C] -> [N, C]
-            seed = _unflatten(vector, layout.inner, self.output.shape).to(gradient.dtype)
-            hv = torch.autograd.grad(gradient, [place], seed, retain_graph=True, allow_unused=True)[0]  # type: ignore[list-item]
-            return torch.zeros_like(vector) if hv is None else _flatten(hv, layout.inner, samples)
+            if not curved:  # a loss that is linear in the outputs
+                return torch.zeros_like(vector)
+            parts = self._split(vector)
+            hv = torch.autograd.grad(
+                [gradients[k] for k in curved],
+                self._places,
+                [parts[k].to(gradients[k].dtype) for k in curved],
+                retain_graph=True,
+                allow_unused=True,
+            )
+            return self._join(hv).to(vector)
 
-        unit = torch.zeros(samples, size, dtype=torch.float64, device=gradient.device)
+        unit = torch.zeros(samples, size, dtype=torch.float64, device=device)
         columns = []
         for c in range(size):
             unit[:, c] = 1
-            columns.append(product(unit).double())
+            columns.append(product(unit))
             unit[:, c] = 0
         blocks = torch.stack(columns, dim=2)
-        self._check_separable(blocks, product, 0.2 if gradient.dtype.itemsize == 2 else 1e-3)
+        if not bool(torch.isfinite(blocks).all()):
+            raise Undefined("the curvature of the loss is not finite")
+        self._check_separable(blocks, product, 0.2 if gradients[0].dtype.itemsize == 2 else 1e-3)
         return (blocks + blocks.mT) / 2
+
+    def _split(self, rows: Tensor) -> list[Tensor]:
+        """[N, C] -> one tensor for each output, in its own shape."""
+        sizes = [prod(output.shape) // output.layout.samples for output in self.outputs]
+        parts = zip(rows.split(sizes, dim=1), self.outputs, strict=True)
+        return [_unflatten(part, output.layout.inner, output.shape) for part, output in parts]
+
+    def _join(self, tensors: Sequence[Tensor | None]) -> Tensor:
+        """Undo :meth:`_split`."""
+        rows = []
+        for tensor, output in zip(tensors, self.outputs, strict=True):
+            filled = torch.zeros(output.shape, device=output.device) if tensor is None else tensor
+            rows.append(_flatten(filled.double(), output.layout.inner, output.layout.samples))
+        return torch.cat(rows, dim=1)
 
     @staticmethod
     def _check_separable(blocks: Tensor, product: Callable[[Tensor], Tensor], tolerance: float) -> None:
@@ -199,10 +223,9 @@ class GaussNewton:
             yield name, combine(parts)
 
     def _send(self, seed: Tensor, inputs: Sequence[Any]) -> Sequence[Tensor | None]:
-        """Backpropagate ``seed`` [N, C] from the network's output."""
-        output = self.output
-        grad = _unflatten(seed, output.layout.inner, output.shape).to(output.dtype)
-        return torch.autograd.grad([edge(output.node, output.output)], inputs, [grad], retain_graph=True, allow_unused=True)
+        """Backpropagate ``seed`` [N, C] from the network's outputs."""
+        grads = [part.to(output.dtype) for part, output in zip(self._split(seed), self.outputs, strict=True)]
+        return torch.autograd.grad(self._places, inputs, grads, retain_graph=True, allow_unused=True)
 
     def _coupled_diagonal(self, columns: Tensor, signs: Tensor) -> Vectors:
         """Samples see each other (batch normalisation): each sample's columns are sent back on their own."""

@@ -56,7 +56,7 @@ class Finder:
         self, graph: Graph, parameters: Mapping[str, Tensor], samples: int, sources: Sequence[Source]
     ) -> tuple[list[Path], Placements]:
         """Return every path from an operation on the batch to a parameter, and the placements of those operations."""
-        placed = Placements()
+        placed = Placements(coupled=samples > 1 and couples(graph))
         structure = graph.structure()
         for _ in range(ROUNDS):
             inside = [node for node, layouts in placed.nodes.items() if not any(layouts)]
@@ -69,7 +69,7 @@ class Finder:
 
     def place(self, graph: Graph, node: Node, output: int, samples: int, sources: Sequence[Source]) -> Layout | None:
         """Place the samples in one result."""
-        placed = Placements()
+        placed = Placements(coupled=samples > 1 and couples(graph))
         self._decide(graph, graph.structure(), [node], samples, sources, placed)
         return placed.nodes[node][output]
 
@@ -98,7 +98,10 @@ class Finder:
             arrived = [self._probe(open_results, sources, sample) for sample in probed]
             for (node, output), *grads in zip(open_results, *arrived, strict=True):
                 key = (structure, graph.nodes[node], output)
-                chosen[node, output] = self._choose(key, shapes(node)[output], samples, grads, placed)
+                if sources and all(grad is None for grad in grads) and not _above(node, sources):
+                    chosen[node, output] = None  # the batch never gets there: a term of the parameters alone
+                else:
+                    chosen[node, output] = self._choose(key, shapes(node)[output], samples, grads, placed)
         for node in nodes:
             placed.nodes[node] = tuple(chosen[node, output] for output in range(len(shapes(node))))
 
@@ -146,8 +149,8 @@ class Finder:
             return likely.layout(shape, samples) if likely else None  # nothing arrived: not remembered
         fitting = [option for option in options if _fits(grads, option.layout(shape, samples))]
         if not fitting and likely is not None and likely.axis == self.preferred:
-            fitting = [likely] if _mostly_fits(grads, likely.layout(shape, samples)) else []
-            placed.coupled |= bool(fitting)
+            if placed.coupled or _mostly_fits(grads, likely.layout(shape, samples)):
+                fitting, placed.coupled = [likely], True
         placement = fitting[0] if fitting else None
         self._remembered[key] = (placement, placement is not None and shape[placement.axis] == samples)
         return placement.layout(shape, samples) if placement else None
@@ -177,6 +180,20 @@ class Finder:
 
 
 _UNKNOWN = object()
+BATCH_NORM = frozenset({"NativeBatchNormBackward", "CudnnBatchNormBackward", "MiopenBatchNormBackward"})
+
+
+def couples(graph: Graph) -> bool:
+    """Whether samples see each other through batch statistics (instance normalisation is no such case)."""
+    return any(
+        getattr(node, "_saved_training", True) and shapes(node)[0][0] != 1 for node in graph.find(BATCH_NORM)
+    )
+
+
+def _above(node: Node, sources: Sequence[Source]) -> bool:
+    """Whether the node is computed from a source (a parameter of the loss itself)."""
+    below = Graph([node])
+    return any(source.node in below for source in sources)
 
 
 def _fits(grads: Sequence[Tensor | None], layout: Layout | None) -> bool:

@@ -65,7 +65,9 @@ def _call(node: Any, grads: list[Tensor | None], slot: int, shape: tuple[int, ..
     filled = [
         None if grad is None else grad.to(meta.dtype) for grad, meta in zip(grads, node._input_metadata, strict=True)
     ]
-    result = node(*filled)
+    if family(node) == "CompiledFunctionBackward":
+        raise Undefined("used inside a compiled function; the next tracked step runs it eagerly")
+    result = node(*filled) if callable(node) else node.apply(*filled)  # a custom autograd.Function is not callable
     grad = result[slot] if isinstance(result, tuple) else result
     if grad is None:
         like = next(g for g in filled if g is not None)

@@ -86,7 +86,7 @@ class Recorder:
         try:
             started = self._begin(roots, seeds)
         except Exception as error:  # a user's training never breaks because it is watched
-            self.flaw, started = f"{type(error).__name__}: {error}", None
+            self.flaw, started = _why(error), None
         self.seconds += time.perf_counter() - begin
         try:
             proceed(self.retain)
@@ -195,8 +195,8 @@ class _Pass:
         self.forwards = recorder.forwards_in(graph)
         try:
             self._place()
-        except Undefined as reason:
-            self.problem = str(reason)
+        except Exception as reason:
+            self.problem = _why(reason)
         self._differentiate_twice()
         self._listen()
 
@@ -209,41 +209,48 @@ class _Pass:
         self.sources = self._sources()
         if LOSSES in recorder.needs:
             self.placed_calls = [(call, self._placed(call.prediction)) for call in self.calls]
-        output = self._output() if self._diagonals() else None
+        outputs = self._outputs() if self._diagonals() else []
         self.capture = capture.prepare(
-            self.graph, self.trainable, self.samples, settings.finder, self.sources, output
+            self.graph, self.trainable, self.samples, settings.finder, self.sources, outputs
         )
         if any(node.name().startswith("CompiledFunction") for node in self.graph.nodes):
             settings.compiled_seen = True
 
     def _sources(self) -> list[Source]:
-        """Tensors whose samples are known, the surest first; one is enough."""
-        axis = self.settings.batch_axis
-        tensors = [self.recorder.known_losses] if self.recorder.known_losses is not None else []
-        tensors += [t for forward in self.forwards for t in forward.predictions if t.grad_fn in self.graph]
-        tensors += [call.values for call in self.calls if call.values is not None]
-        tensors += [call.prediction for call in self.calls if call.prediction is not None]
-        found = [source for t in tensors if (source := capture.source_of(t, self.samples, axis)) is not None]
-        exact = [source for source in found if source.layout.axis_of(source.shape) >= 0]
-        return exact[:1] or found[:1]
+        """Tensors whose samples are known, the surest kind first: losses given, outputs of the model, what a loss saw."""
+        known, fallback = self.recorder.known_losses, []
+        kinds = [
+            [] if known is None else [known],
+            [t for forward in self.forwards for t in forward.predictions if t.grad_fn in self.graph],
+            [call.values for call in self.calls if call.values is not None],
+            [call.prediction for call in self.calls if call.prediction is not None],
+        ]
+        for tensors in kinds:
+            described = [capture.source_of(t, self.samples, self.settings.batch_axis) for t in capture.topmost(tensors)]
+            found = [source for source in described if source is not None]
+            if found and all(source.layout.axis_of(source.shape) >= 0 for source in found):
+                return found
+            fallback = fallback or found[:1]
+        return fallback
 
-    def _output(self) -> Source | None:
-        """The network's output, where the loss begins: what the model returned, what the loss module was given, or what
+    def _outputs(self) -> list[Source]:
+        """The network's outputs, where the loss begins: what the model returned, what the loss module was given, or what
         stands below a known loss in the graph.
         """
         axis = self.settings.batch_axis
         returned = [t for forward in self.forwards for t in forward.predictions if t.grad_fn in self.graph]
-        top = capture.topmost(returned)
-        if len(top) == 1:
-            return capture.source_of(top[0], self.samples, axis)
+        found = [capture.source_of(tensor, self.samples, axis) for tensor in capture.topmost(returned)]
+        if found and None not in found:
+            return [source for source in found if source is not None]
         given = capture.topmost([call.prediction for call in self.calls if call.prediction is not None])
-        if len(given) == 1 and (layout := self._placed(given[0])) is not None:
-            return replace(capture.described(given[0].grad_fn, given[0].output_nr), layout=layout)
-        where = capture.loss_input(self.graph)
-        if where is None or returned:
-            return None
-        layout = self.settings.finder.place(self.graph, *where, self.samples, self.sources)
-        return None if layout is None else replace(capture.described(*where), layout=layout)
+        layouts = [self._placed(tensor) for tensor in given]
+        if given and None not in layouts:
+            described = [capture.described(tensor.grad_fn, tensor.output_nr) for tensor in given]
+            placed = zip(described, layouts, strict=True)
+            return [replace(source, layout=layout) for source, layout in placed if layout is not None]
+        where = None if returned else capture.loss_input(self.graph)
+        layout = None if where is None else self.settings.finder.place(self.graph, *where, self.samples, self.sources)
+        return [] if where is None or layout is None else [replace(capture.described(*where), layout=layout)]
 
     def _diagonals(self) -> list[Diagonal]:
         return [need for need in self.recorder.needs if isinstance(need, Diagonal)]
@@ -264,14 +271,14 @@ class _Pass:
                 else:
                     product = self._product() if product is None else product
                     self.diagonals[need] = self._hessian(need, product)
-            except Undefined as reason:
-                self.diagonals[need] = str(reason)
+            except Exception as reason:
+                self.diagonals[need] = _why(reason)
         if wants_eigenvalue:
             try:
                 product = self._product() if product is None else product
                 self.eigenpair = self._largest(product)
-            except Undefined as reason:
-                self.eigenpair = str(reason)
+            except Exception as reason:
+                self.eigenpair = _why(reason)
 
     def _product(self) -> HessianProduct:
         return HessianProduct(self.roots, self.seeds, self.trainable)
@@ -279,10 +286,10 @@ class _Pass:
     def _gauss_newton(self) -> GaussNewton:
         if self.capture is None:
             raise Undefined(self.problem or "the batch is not known")
-        if self.capture.output is None:
-            raise Undefined("the network's output is not known: pass the loss as a module, or give the model's output alone")
         captured = self.capture
-        return GaussNewton(self.roots, self.seeds, captured.output, captured.paths, captured.placed, self.trainable)
+        if not captured.outputs:
+            raise Undefined("the network's output is not known: call the model itself, or pass the loss as a module")
+        return GaussNewton(self.roots, self.seeds, captured.outputs, captured.paths, captured.placed, self.trainable)
 
     def _ggn(self, need: Diagonal, newton: GaussNewton) -> list[Vectors]:
         if need.kind == "ggn":
@@ -376,10 +383,8 @@ class _Pass:
             axis = self.settings.batch_axis
             parts = [call.contributions(self.samples, layout, axis) for call, layout in self.placed_calls]
             return torch.stack(parts).sum(0)
-        except Undefined as reason:
-            return str(reason)
-        except Exception as error:
-            return f"individual losses: {type(error).__name__}: {error}"
+        except Exception as reason:
+            return _why(reason)
 
     def _from_model(self) -> Tensor | str:
         """Individual losses of a model that returns its own loss: a callable, or an entry ``losses`` of its output."""
@@ -403,6 +408,11 @@ class _Pass:
             return self.settings.finder.place_above(prediction, self.samples, self.sources)
         known = capture.source_of(prediction, self.samples, self.settings.batch_axis)
         return known.layout if known is not None else None
+
+
+def _why(error: Exception) -> str:
+    """The reason as it stands, or what went wrong."""
+    return str(error) if isinstance(error, Undefined) else f"{type(error).__name__}: {error}"
 
 
 def _keeper(call: LossCall) -> Callable[[Sequence[Tensor]], None]:

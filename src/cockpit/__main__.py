@@ -1,0 +1,5 @@
+"""``python -m cockpit``: the command line."""
+
+from cockpit.cli import main
+
+main(prog_name="cockpit")

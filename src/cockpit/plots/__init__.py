@@ -1,0 +1,1 @@
+"""The deck on paper and in the terminal; reads logs, never imports torch."""

@@ -1,0 +1,1 @@
+"""Things to optimise, one file per problem."""
