@@ -21,6 +21,15 @@ Batches = Iterator[tuple[Tensor, Tensor]]
 Seen = Callable[[], None]  # called when the gradients are complete
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Nets this small gain nothing from a second thread and lose much to a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 # ---- what is trained
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cockpit import context
 from cockpit.core.errors import CockpitError
 from cockpit.core.schedule import linear
 from cockpit.engine import tap
+from cockpit.engine.needs import LOSSES, Diagonal, per_sample
 from cockpit.engine.recorder import Settings
 from cockpit.explain import explain
 from cockpit.paper_log import write_json
@@ -95,8 +97,6 @@ class Cockpit:
         return _Context(self, global_step, facts)
 
     def _needs_samples(self, global_step: int) -> bool:
-        from cockpit.engine.needs import LOSSES, Diagonal, per_sample
-
         due = [q for q in self.quantities if q.should_compute(global_step)]
         return any(
             per_sample(q.needs) or LOSSES in q.needs or any(isinstance(need, Diagonal) for need in q.needs) for q in due
@@ -158,6 +158,7 @@ class _Context:
     def __enter__(self) -> None:
         tracker = self._tracker
         tracker.after_update()  # the optimizer has stepped since the last call
+        context.remember(self._step, self._info)
         if tracker.open(self._step):
             assert tracker.recorder is not None
             tracker.recorder.known_size = self._info.get("batch_size")
@@ -169,8 +170,11 @@ class _Context:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         tap.leave(self._tracker.backward)
-        if kind is not None:
-            self._tracker.abandon()
-            return
-        self._tracker.measure()
-        self._tracker.before_update()
+        try:
+            if kind is not None:  # the loop was left: its error passes through untouched
+                self._tracker.abandon()
+                return
+            self._tracker.measure()
+            self._tracker.before_update()
+        finally:
+            context.forget()

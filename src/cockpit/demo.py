@@ -49,7 +49,9 @@ def _batches(problem: Problem, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
     inputs, labels = problem.data("train", seed).tensors
     generator = torch.Generator().manual_seed(seed)
     while True:
-        for batch in torch.randperm(len(labels), generator=generator).split(BATCH):
+        order = torch.randperm(len(labels), generator=generator)
+        for begin in range(0, len(order), BATCH):
+            batch = order[begin : begin + BATCH]
             yield inputs[batch], labels[batch]
 
 

@@ -186,6 +186,7 @@ class Tracker:
             elapsed=time.perf_counter() - self._begin,
             flaw=recorder.flaw,
             root=recorder.root,
+            leaves=list(recorder.parameters.values()),
             half=recorder.half,
         )
         return self._observation

@@ -18,13 +18,13 @@ def linear(interval: int, offset: int = 0) -> Schedule:
         raise CockpitError(f"interval is {interval!r}; give a whole number of steps, 1 or more")
 
     def schedule(global_step: int) -> bool:
-        return (global_step - offset) % interval == 0
+        return global_step >= offset and (global_step - offset) % interval == 0
 
     schedule.__doc__ = f"Track every {interval} step(s), offset {offset}."
     return schedule
 
 
-def logarithmic(start: float, end: float, steps: int = 50, base: float = 10, init: bool = True) -> Schedule:
+def logarithmic(start: float, end: float, steps: int = 300, base: float = 10, init: bool = True) -> Schedule:
     """Track about ``steps`` steps, log-spaced from ``base**start`` to ``base**end``, and step 0 if ``init``."""
     if steps < 1 or end < start:
         raise CockpitError(f"logarithmic({start}, {end}, steps={steps}): need start <= end and steps >= 1")

@@ -126,6 +126,8 @@ def loss_input(graph: Graph) -> tuple[Node, int] | None:
     for node in graph.nodes:
         if family(node) in LOSSES:
             operand, output = node.next_functions[0]
+            while operand is not None and family(operand) == "BackwardHookFunctionBackward":  # a hooked loss module
+                operand, output = operand.next_functions[output]
             if operand is not None:
                 return operand, output
     return None

@@ -76,6 +76,7 @@ class Observation:
     update: Vectors | None = None
     line: Line | str | None = None
     root: Tensor | None = None
+    leaves: list[Tensor] = field(default_factory=list)  # the parameters themselves, for quantities of the paper's kind
     _statistics: dict[str, Statistics] = field(default_factory=dict)
     _mean: Vectors = field(default_factory=dict)
     regularised: bool = False

@@ -68,10 +68,13 @@ class Finder:
         return [path for path in found if placed.on_batch(path.node)], placed
 
     def place(self, graph: Graph, node: Node, output: int, samples: int, sources: Sequence[Source]) -> Layout | None:
-        """Place the samples in one result."""
+        """Place the samples in one result that is known to have them."""
         placed = Placements(coupled=samples > 1 and couples(graph))
         self._decide(graph, graph.structure(), [node], samples, sources, placed)
-        return placed.nodes[node][output]
+        shape = shapes(node)[output]
+        options = candidates(shape, samples, self.preferred)
+        likely = options[0].layout(shape, samples) if options and shape[options[0].axis] == samples else None
+        return placed.nodes[node][output] or likely
 
     def recall(self, graph: Graph, node: Node, output: int, samples: int) -> Layout | None:
         """Return the placement of a result if it is remembered: no pass is needed for that."""
@@ -101,7 +104,9 @@ class Finder:
                 if sources and all(grad is None for grad in grads) and not _above(node, sources):
                     chosen[node, output] = None  # the batch never gets there: a term of the parameters alone
                 else:
-                    chosen[node, output] = self._choose(key, shapes(node)[output], samples, grads, placed)
+                    shape = shapes(node)[output]
+                    on_batch = placed.coupled and _works_on_batch(node)
+                    chosen[node, output] = self._choose(key, shape, samples, grads, placed, on_batch)
         for node in nodes:
             placed.nodes[node] = tuple(chosen[node, output] for output in range(len(shapes(node))))
 
@@ -140,6 +145,7 @@ class Finder:
         samples: int,
         grads: Sequence[Tensor | None],
         placed: Placements,
+        works_on_batch: bool,
     ) -> Layout | None:
         options = candidates(shape, samples, self.preferred)
         if samples == 1:
@@ -149,8 +155,7 @@ class Finder:
             return likely.layout(shape, samples) if likely else None  # nothing arrived: not remembered
         fitting = [option for option in options if _fits(grads, option.layout(shape, samples))]
         if not fitting and likely is not None and likely.axis == self.preferred:
-            if placed.coupled or _mostly_fits(grads, likely.layout(shape, samples)):
-                fitting, placed.coupled = [likely], True
+            fitting = [likely] if placed.coupled and works_on_batch else []
         placement = fitting[0] if fitting else None
         self._remembered[key] = (placement, placement is not None and shape[placement.axis] == samples)
         return placement.layout(shape, samples) if placement else None
@@ -183,6 +188,14 @@ _UNKNOWN = object()
 BATCH_NORM = frozenset({"NativeBatchNormBackward", "CudnnBatchNormBackward", "MiopenBatchNormBackward"})
 
 
+LAYERS = BATCH_NORM | {f"{name}Backward" for name in ("Addmm", "Mm", "Convolution", "Embedding", "NativeGroupNorm")}
+
+
+def _works_on_batch(node: Node) -> bool:
+    """Whether a layer is at or below the node: an operation on parameters alone (weight norm) has none."""
+    return bool(Graph([node]).find(LAYERS))
+
+
 def couples(graph: Graph) -> bool:
     """Whether samples see each other through batch statistics (instance normalisation is no such case)."""
     return any(
@@ -201,14 +214,6 @@ def _fits(grads: Sequence[Tensor | None], layout: Layout | None) -> bool:
     return layout is not None and all(
         grad is None or not bool((layout.split(grad) * _others(layout, k, grad)).any()) for k, grad in enumerate(grads)
     )
-
-
-def _mostly_fits(grads: Sequence[Tensor | None], layout: Layout | None) -> bool:
-    """Samples that see each other (batch normalisation): a sample still has the largest share of its own gradient."""
-    if layout is None:
-        return False
-    masses = [layout.sums(grad.abs().double()) for grad in grads if grad is not None]
-    return all(bool(mass[k] >= mass.max()) for k, mass in enumerate(masses))
 
 
 def _others(layout: Layout, sample: int, like: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Records the backward passes of one tracked step."""
 
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -84,7 +85,9 @@ class Recorder:
         """Run one backward pass and keep what it shows; ``done`` is called when the gradients are complete."""
         begin = time.perf_counter()
         try:
-            started = self._begin(roots, seeds)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the user sees each warning once, from the backward pass itself
+                started = self._begin(roots, seeds)
         except Exception as error:  # a user's training never breaks because it is watched
             self.flaw, started = _why(error), None
         self.seconds += time.perf_counter() - begin

@@ -1,7 +1,8 @@
 """What the text deck shows, as data: groups of rows, each row one quantity over the steps of a run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import hypot
 from numbers import Real
 from typing import Any
 
@@ -22,6 +23,18 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "performance": ("what everybody watches", ("Loss", "Time")),  # and all that has no other place
 }
 SUMMED = frozenset({"HessTrace"})  # parts of other per-parameter quantities add up as squares
+LOGGED = frozenset(  # columns of Cockpit.log: None says that a number was not given
+    ["epoch_count", "learning_rate"]
+    + [f"{split}_{what}" for split in ("train", "valid", "test") for what in ("loss", "accuracy")]
+)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A histogram along one axis."""
+
+    counts: Array
+    edges: Array
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,7 @@ class Row:
     steps: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     counts: Array | None = None
+    limits: tuple[float, float] = (0.0, 0.0)  # of the histogram
     undefined: int = 0
 
 
@@ -61,46 +75,47 @@ def deck(steps: Steps) -> list[Group]:
 
 def _row(name: str, steps: Steps) -> Row:
     numbers: dict[int, float] = {}
-    reading, counts, undefined = "value", None, 0
+    reading, undefined = "value", 0
+    last: Counted | None = None
     for step, values in steps.items():
-        if name not in values:
+        if name not in values or (values[name] is None and name in LOGGED):
             continue
-        number, kind, found = _reading(name, values[name])
+        histogram = _histogram(values[name])
+        number, kind = (_spread(histogram), "spread") if histogram is not None else _reading(name, values[name])
         if number is None:
             undefined += 1
             continue
-        numbers[step], reading = number, kind
-        counts = found if found is not None else counts
-    return Row(name, reading, list(numbers), list(numbers.values()), counts, undefined)
+        numbers[step], reading, last = number, kind, histogram
+    row = Row(name, reading, list(numbers), list(numbers.values()), undefined=undefined)
+    if last is None:
+        return row
+    return replace(row, counts=last.counts, limits=(float(last.edges[0]), float(last.edges[-1])))
 
 
-def _reading(name: str, value: Any) -> tuple[float | None, str, Array | None]:
-    """One number for a value of any kind; None where it is undefined or not a number at all."""
-    if (histogram := _histogram(value)) is not None:
-        counts, centres = histogram
-        return _spread(counts, centres), "spread", counts
+def _reading(name: str, value: Any) -> tuple[float | None, str]:
+    """One number for a scalar or a per-parameter value; None where it is undefined or not a number at all."""
     if isinstance(value, Mapping):
         value = [part.get("norm") if isinstance(part, Mapping) else part for part in value.values()]
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        parts = [_number(part) for part in value]
-        known = np.array([part for part in parts if part is not None])
-        if not parts or len(known) < len(parts):
-            return None, "total", None
-        if name in SUMMED:
-            return float(known.sum()), "sum", None
-        return float(np.sqrt(np.square(known).sum())), "total", None
-    return _number(value), "value", None
+    elif isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return _number(value), "value"
+    kind = "sum" if name in SUMMED else "total"
+    parts = [part for part in map(_number, value) if part is not None]
+    if not parts or len(parts) < len(value):
+        return None, kind
+    return (sum(parts) if name in SUMMED else hypot(*parts)), kind
 
 
 def _number(value: Any) -> float | None:
     """A float; a log writes what is not finite as text."""
-    if isinstance(value, Real) and not isinstance(value, bool):
-        return float(value)
-    return float(value) if value in ("nan", "inf", "-inf") else None
+    if isinstance(value, str):
+        return float(value) if value in ("nan", "inf", "-inf") else None
+    return float(value) if isinstance(value, Real) else None
 
 
-def _histogram(value: Any) -> tuple[Array, Array] | None:
-    """Counts and bin centres along the first axis, the gradient's."""
+def _histogram(value: Any) -> Counted | None:
+    """Counts along the first axis, the gradient's; from a log or from a live object."""
     if isinstance(value, Mapping) and "hist" in value and "edges" in value:
         counts, edges = np.asarray(value["hist"], dtype=float), value["edges"]
         first = edges if counts.ndim == 1 else edges[0]
@@ -108,15 +123,14 @@ def _histogram(value: Any) -> tuple[Array, Array] | None:
         counts, first = np.asarray(value.counts, dtype=float), value.edges[0]
     else:
         return None
-    marginal: Array = counts.reshape(len(counts), -1).sum(1)
-    limits = np.asarray(first, dtype=float)
-    return marginal, (limits[1:] + limits[:-1]) / 2
+    return Counted(counts.reshape(len(counts), -1).sum(1), np.asarray(first, dtype=float))
 
 
-def _spread(counts: Array, centres: Array) -> float | None:
+def _spread(histogram: Counted) -> float | None:
     """Standard deviation of what was counted, as far as the bins show it."""
-    total = float(counts.sum())
+    counts, total = histogram.counts, float(histogram.counts.sum())
     if total <= 0:
         return None
+    centres = (histogram.edges[1:] + histogram.edges[:-1]) / 2
     mean = float((counts * centres).sum()) / total
     return float(np.sqrt((counts * np.square(centres - mean)).sum() / total))

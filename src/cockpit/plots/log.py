@@ -41,9 +41,7 @@ def _parse(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CockpitError(
-            f"{path} is not a log: it is not JSON ({error}); give a file that Cockpit.write made"
-        ) from None
+        raise CockpitError(f"{path} is not a log: not JSON ({error}); give a file made by Cockpit.write") from None
 
 
 def _steps(data: Any, where: str) -> Steps:

@@ -17,7 +17,8 @@ from cockpit.plots.deck import Group, Row, deck
 from cockpit.plots.log import Steps, locate, read
 
 COLOURS = {"step size": "blue", "gradients": "yellow", "curvature": "green", "performance": "bold"}
-LINE, REST = 30, 52  # widest sparkline, and what the other columns take
+HEADINGS = ("", "", "first", "median", "last")
+NARROW, WIDE = 12, 30  # characters of a sparkline
 FILE_WIDTH = 80
 
 
@@ -61,33 +62,34 @@ class CockpitPlotter:
         """
         steps = {step: values for step, values in read(source).items() if discard is None or step <= discard}
         title = _name(source) if plot_title is None else plot_title
+        if save_plot:
+            target, paper = _target(source, savedir, savename_append), StringIO()
+            _print(Console(file=paper, width=FILE_WIDTH, color_system=None), title, steps, show_log_iter)
+            target.write_text(paper.getvalue(), encoding="utf-8")
         if show_plot:
             _print(Console(), title, steps, show_log_iter)
-        if save_plot:
-            paper = StringIO()
-            _print(Console(file=paper, width=FILE_WIDTH, color_system=None), title, steps, show_log_iter)
-            _target(source, savedir, savename_append).write_text(paper.getvalue(), encoding="utf-8")
 
 
 def _print(console: Console, title: str, steps: Steps, log_steps: bool) -> None:
-    if not steps:
+    groups = deck(steps)
+    if not groups:
         console.print(f"{title}: no step has been tracked yet", markup=False, highlight=False)
         return
-    first, last, groups = min(steps), max(steps), deck(steps)
-    console.print(f"{title}: {len(steps)} steps recorded, {first} to {last}", markup=False, highlight=False)
-    pen = Pen(
-        list(steps),
-        max(8, min(LINE, console.width - REST)),
-        sparkline.ASCII if console.options.ascii_only else sparkline.BLOCKS,
-        log_steps,
-    )
+    seen = f"{len(steps)} steps recorded, {min(steps)} to {max(steps)}"
+    console.print(f"{title}: {seen}", markup=False, highlight=False)
+    cells = [[row.name, row.reading, *_numbers(row)] for group in groups for row in group.rows]
+    widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]
+    widths[0] = max(widths[0], *(len(group.title) for group in groups))
+    rest = sum(widths) + len(widths) + 2  # and a space after each, and the edges
+    line = max(NARROW, min(WIDE, console.width - rest))
+    ramp = sparkline.ASCII if console.options.ascii_only else sparkline.BLOCKS
     table = Table(box=box.SIMPLE, pad_edge=False, padding=0)
-    for heading in ("", "", "first", "median", "last"):
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=True, overflow="crop")
-    table.add_column("over steps", no_wrap=True, overflow="crop", min_width=pen.width)
+    for heading, width in zip(HEADINGS, widths, strict=True):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True, width=width, overflow="crop")
+    table.add_column("over steps", no_wrap=True, width=line, overflow="crop")
     for group in groups:
-        _add(table, group, pen)
-    console.print(table)
+        _add(table, group, Pen(list(steps), line, ramp, log_steps))
+    console.print(table, width=rest + line, crop=False)
     missing = [f"{row.name} {row.undefined}" for group in groups for row in group.rows if row.undefined]
     if missing:
         console.print(f"Undefined at some steps: {', '.join(missing)}.", markup=False, highlight=False)
@@ -105,7 +107,8 @@ class Pen:
     def line(self, row: Row) -> str:
         """Draw a histogram's last counts, or the course of anything else."""
         if row.counts is not None:
-            return sparkline.bars(row.counts, self.width, self.ramp)
+            low, high = (f"{limit:g}" for limit in row.limits)
+            return f"{low} {sparkline.bars(row.counts, self.width - len(low) - len(high) - 2, self.ramp)} {high}"
         return sparkline.curve(row.steps, row.values, self.axis, self.width, self.ramp, self.log_steps)
 
 

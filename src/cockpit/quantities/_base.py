@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import torch
 
 from cockpit.core.errors import CockpitError
+from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Cost, Kind
 from cockpit.core.schedule import Schedule
 from cockpit.engine.needs import Need
@@ -89,12 +90,12 @@ class Quantity(ABC):
         return []
 
     def get_output(self) -> dict[int, Any]:
-        """Return ``{step: value}``."""
+        """Return ``{step: value}`` in the paper's form: per-parameter values as lists, histograms as tensors."""
         return self.output
 
     def keep(self, global_step: int, value: Value) -> None:
-        """Take a measured value into :attr:`output`."""
-        self.output[global_step] = value
+        """Take a measured value into :attr:`output`, in the paper's form."""
+        self.output[global_step] = _paper_form(value)
         if self._verbose:
             print(f"[Step {global_step}] {self.name}: {value}")
 
@@ -111,7 +112,7 @@ class SingleStepQuantity(Quantity):
         """Call the paper's ``_compute``."""
         if self._compute is None:
             raise NotImplementedError(f"{self.name} implements neither measure nor _compute")
-        return self._compute(step.step, list(step.parameters.values()), step.root)
+        return self._compute(step.step, step.leaves, step.root)
 
 
 class ByproductQuantity(SingleStepQuantity):
@@ -131,6 +132,17 @@ class TwoStepQuantity(Quantity):
     def is_end(self, global_step: int) -> bool:
         """Whether a tracked pair ends here."""
         return self.should_compute(global_step - self.SAVE_SHIFT)
+
+
+def _paper_form(value: Value) -> Any:
+    """Lists instead of dictionaries by name, tensors instead of a histogram."""
+    if isinstance(value, Histogram):
+        edges = tuple(torch.from_numpy(axis).float() for axis in value.edges)
+        counts = torch.from_numpy(value.counts)
+        return {"hist": counts.float() if len(edges) == 1 else counts, "edges": edges[0] if len(edges) == 1 else edges}
+    if isinstance(value, dict) and value and all(isinstance(entry, float) for entry in value.values()):
+        return list(value.values())
+    return value
 
 
 def total(parts: Mapping[str, torch.Tensor]) -> torch.Tensor:

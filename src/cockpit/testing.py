@@ -1,0 +1,170 @@
+"""Contract suites: what every quantity and every layer rule must pass. For our own tests and for plug-in authors.
+
+A suite is a class to inherit from in a pytest file; it names the thing under test and the cases, the tests come along::
+
+    class TestMyQuantity(QuantityContract):
+        def make(self):
+            return MyQuantity()
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cockpit.attach import Watch, watch
+from cockpit.core.histogram import Histogram
+from cockpit.core.kinds import Kind
+from cockpit.quantities._base import Quantity
+
+
+def small_training(
+    quantities: list[Quantity], steps: int = 3, batch: int = 5, seed: int = 0, every: Any = 1
+) -> tuple[Watch, nn.Module]:
+    """Train a tiny net in double precision with the given quantities; returns the closed watch and the net."""
+    generator = torch.Generator().manual_seed(seed)
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) / 2)
+    optimizer, loss_fn = torch.optim.SGD(model.parameters(), lr=0.1), nn.CrossEntropyLoss()
+    with watch(model, optimizer, loss_fn, quantities=quantities, every=every) as pit:
+        for _ in range(steps):
+            inputs = torch.randn(batch, 4, generator=generator, dtype=torch.float64)
+            labels = torch.randint(0, 2, (batch,), generator=generator)
+            optimizer.zero_grad()
+            loss_fn(model(inputs), labels).backward()
+            optimizer.step()
+    return pit, model
+
+
+class QuantityContract:
+    """What any quantity must do: measure without touching, say why when undefined, obey its schedule."""
+
+    def make(self, **options: Any) -> Quantity:
+        """Return a fresh instance; ``options`` are ``track_schedule`` and ``verbose``."""
+        raise NotImplementedError
+
+    def test_values_have_the_shape_of_their_kind(self) -> None:
+        """Scalars are floats, per-parameter values are dictionaries in the order of the parameters, and so on."""
+        quantity = self.make()
+        pit, model = small_training([quantity])
+        records = pit.history.series(quantity.name)
+        assert records, f"{quantity.name} left no record"
+        assert any(record.value is not None for record in records), records[0].reason
+        for record in records:
+            assert (record.value is None) == (record.reason is not None), record
+            if record.value is not None:
+                _check_kind(quantity.kind, record.value, [name for name, _ in model.named_parameters()])
+
+    def test_undefined_says_why(self) -> None:
+        """With a batch of one sample a value is right or undefined with a reason, never an error or NaN."""
+        quantity = self.make()
+        pit, _ = small_training([quantity], batch=1)
+        for record in pit.history.series(quantity.name):
+            assert record.value is not None or record.reason
+
+    def test_schedule_is_obeyed(self) -> None:
+        """Only scheduled steps are recorded."""
+        quantity = self.make(track_schedule=lambda step: step == 1)
+        pit, _ = small_training([quantity], steps=4)
+        assert [record.step for record in pit.history.series(quantity.name)] == [1]
+
+    def test_training_is_untouched(self) -> None:
+        """Same weights, bit for bit, tracked or not."""
+        _, tracked = small_training([self.make()])
+        _, plain = small_training([self.make()], every=lambda step: False)
+        for one, other in zip(tracked.parameters(), plain.parameters(), strict=True):
+            assert torch.equal(one, other)
+
+    def test_is_documented(self) -> None:
+        """A quantity says what it measures."""
+        assert type(self.make()).__doc__
+
+
+class LayerContract:
+    """What a layer rule must do: per-sample gradients equal to autograd's, one sample at a time."""
+
+    samples = 3
+    batch_axis = 0
+
+    def module(self) -> nn.Module:
+        """Return the module under test."""
+        raise NotImplementedError
+
+    def inputs(self, generator: torch.Generator) -> Tensor:
+        """Return a batch for it."""
+        raise NotImplementedError
+
+    def test_individual_gradients(self) -> None:
+        """||g_n||, <g_n, g> and sum g_n^2 against one backward pass per sample in double precision."""
+        generator = torch.Generator().manual_seed(1)
+        module, inputs = self.module().double(), self.inputs(generator)
+        inputs = inputs.double() if inputs.is_floating_point() else inputs
+        found = observe(module, inputs, self.samples, self.batch_axis)
+        for name, expected in self.expected(module, inputs).items():
+            flat = expected.reshape(self.samples, -1)
+            torch.testing.assert_close(found.sq_norms()[name], flat.square().sum(1), rtol=1e-8, atol=1e-12)
+            mean = flat.mean(0)
+            torch.testing.assert_close(found.dots()[name], flat @ mean, rtol=1e-8, atol=1e-12)
+            torch.testing.assert_close(found.sum_sq()[name].reshape(-1), flat.square().sum(0), rtol=1e-8, atol=1e-12)
+
+    def expected(self, module: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
+        """Individual gradients, one sample at a time."""
+        parameters = dict(module.named_parameters())
+        rows: dict[str, list[Tensor]] = {name: [] for name in parameters}
+        for n in range(self.samples):
+            loss = reading(module(inputs.narrow(self.batch_axis, n, 1)))
+            grads = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
+            for name, grad in zip(parameters, grads, strict=True):
+                rows[name].append(grad)
+        return {name: torch.stack(parts) for name, parts in rows.items()}
+
+
+def reading(output: Tensor) -> Tensor:
+    """A scalar that depends on every element of the output in a different, curved way; a sum over samples."""
+    weights = torch.linspace(0.5, 1.5, output.shape[-1], dtype=output.dtype, device=output.device)
+    return (output * weights).sin().sum()
+
+
+class _Probe(Quantity):
+    """Hands the observation out."""
+
+    kind = Kind.SCALAR
+
+    def __init__(self, take: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._take = take
+
+    @property
+    def needs(self) -> frozenset[Any]:
+        return frozenset({"sq_norm", "dot_grad", "sum_sq"})
+
+    def measure(self, step: Any) -> float:
+        self._take(step)
+        return 0.0
+
+
+def observe(module: nn.Module, inputs: Tensor, samples: int, batch_axis: int = 0) -> Any:
+    """Run one watched backward pass of ``reading(module(inputs)) / samples``; returns the observation."""
+    seen: list[Any] = []
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.0)
+    with watch(module, optimizer, quantities=[_Probe(seen.append)], every=1, batch_axis=batch_axis, batch_size=samples):
+        (reading(module(inputs)) / samples).backward()
+    assert seen, "no backward pass was seen"
+    return seen[0]
+
+
+def _check_kind(kind: Kind, value: Any, names: list[str]) -> None:
+    if kind is Kind.SCALAR:
+        assert isinstance(value, float), value
+    elif kind is Kind.PER_PARAMETER:
+        assert list(value) == names, list(value)
+    elif kind is Kind.HISTOGRAM:
+        assert isinstance(value, Histogram)
+        assert set(value.parts) <= set(names)
+        assert value.counts.dtype == "int64"
+        assert all(len(axis) == size + 1 for axis, size in zip(value.edges, value.counts.shape, strict=True))
+
+
