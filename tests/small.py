@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-import cockpit
 import pytest
 import torch
 import torch.nn.functional as F
-from cockpit.attach import Watch
 from tests.cases.models import mlp
 from tests.reference import quantities as reference
 from tests.reference.gradients import Named, gradient
 from torch import Tensor, nn
+
+import cockpit
+from cockpit.attach import Watch
 
 Batch = tuple[Tensor, Tensor]
 IN, OUT = 5, 3

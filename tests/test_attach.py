@@ -9,17 +9,17 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-
 import numpy as np
 import pytest
 import torch
+from tests.small import agrees, draw, expected, hooks, net, same, sgd, step_hooks, train, watch, watched
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
 from cockpit.core.errors import CockpitError
 from cockpit.core.schedule import linear, logarithmic
 from cockpit.quantities import GradNorm, Loss
 from cockpit.quantities._base import SingleStepQuantity
-from tests.small import agrees, draw, expected, hooks, net, same, sgd, step_hooks, train, watch, watched
-from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 BACKWARD = torch.autograd.backward
 FULL = pytest.mark.parametrize("quantities", ["economy", "full"])

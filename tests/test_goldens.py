@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cockpit import Cockpit, extend
-from cockpit.quantities import TICDiag
 from tests.cases import GOLDENS, golden_case, golden_values
 from tests.test_reference import OURS
 from tests.watched import all_quantities, variant, watched_run
 from torch import nn
+
+from cockpit import Cockpit, extend
+from cockpit.quantities import TICDiag
 
 NOT_MEASURED = {"Alpha_fit_w"}
 

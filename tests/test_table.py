@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from cockpit.core.errors import CockpitError
 from tests.cases import CASES, Case
 from tests.reference import reference_run
 from tests.watched import mismatch, watched_run
+
+from cockpit.core.errors import CockpitError
 
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 

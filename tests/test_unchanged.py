@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import cockpit
 import numpy as np
 import pytest
 import torch
-from cockpit.quantities import preset as preset_quantities
 from torch import Tensor, nn
+
+import cockpit
+from cockpit.quantities import preset as preset_quantities
 
 STEPS = 50
 Batches = Iterator[tuple[Tensor, Tensor]]
@@ -269,3 +270,70 @@ def test_leaving_a_fused_kernel_is_said(name: str) -> None:
     assert "equal to rounding" in watched(name, "full").pit.explain()
     assert "equal to rounding" not in watched(name, "economy").pit.explain()
     assert "equal to rounding" not in watched(name, "business").pit.explain()
+
+
+# ---- the user's own hooks
+
+
+class Listening(nn.Module):
+    """A net in which the user listens to gradients everywhere that torch allows."""
+
+    def __init__(self, heard: list[Any]) -> None:
+        super().__init__()
+        self.first, self.second, self.heard = nn.Linear(8, 6), nn.Linear(6, 3), heard
+        self.second.register_full_backward_hook(lambda m, gi, go: self.hear("module", go[0]))
+        self.second.register_full_backward_pre_hook(lambda m, go: self.hear("before module", go[0]))
+        self.first.weight.register_hook(lambda g: self.hear("parameter", g))
+        self.first.bias.register_post_accumulate_grad_hook(lambda p: self.hear("accumulated", p.grad))
+
+    def hear(self, where: str, grad: Tensor) -> None:
+        self.heard.append((where, grad.double().sum().item()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = torch.tanh(self.first(x))
+        hidden.register_hook(lambda g: self.hear("tensor", g))
+        hidden.grad_fn.register_prehook(lambda grads: self.hear("node", grads[0]))
+        hidden.grad_fn.register_hook(lambda inputs, outputs: self.hear("after node", inputs[0]))
+        return self.second(hidden)
+
+
+@cache
+def heard(preset: str | None) -> list[Any]:
+    found: list[Any] = []
+    train(Training(lambda: Listening(found)), preset)
+    return found
+
+
+@every_preset
+def test_hooks_of_the_user_hear_what_they_heard(preset: str) -> None:
+    assert heard(preset) == heard(None)
+
+
+class Counted(torch.autograd.Function):
+    """A function of the user's with a memory: gradient reversal, a straight-through estimator, a counter."""
+
+    calls = 0
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        Counted.calls += 1
+        return grad
+
+
+@pytest.mark.parametrize("preset", ["economy", "business"])
+def test_a_function_of_the_user_runs_as_often(preset: str) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 6), nn.Linear(6, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.second(Counted.apply(self.first(x)))
+
+    Counted.calls = 0
+    train(Training(Net), preset)
+    assert Counted.calls <= 2 * STEPS  # once a step, and a few more where samples are placed for the first time

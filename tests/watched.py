@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import inf, isfinite, isnan
 from typing import Any
 
-import cockpit
 import numpy as np
+from tests.cases import Case
+
+import cockpit
 from cockpit.attach import Watch
 from cockpit.quantities import QUANTITIES, EarlyStopping, HessTrace, MeanGSNR, TICDiag, TICTrace
 from cockpit.quantities._base import Quantity
-
-from tests.cases import Case
 
 
 def variant(base: type[Quantity], label: str, **options: Any) -> Quantity:

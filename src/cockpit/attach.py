@@ -18,8 +18,8 @@ from cockpit.core.schedule import Budget, Schedule, as_schedule
 from cockpit.engine import tap
 from cockpit.engine.needs import double_backward
 from cockpit.engine.placement import Finder
-from cockpit.engine.recorder import Settings
 from cockpit.engine.scaler import LossScale
+from cockpit.engine.settings import Settings
 from cockpit.explain import explain
 from cockpit.paper_log import write_json
 from cockpit.tracker import Tracker, resolve
@@ -231,9 +231,7 @@ class Watch:
         ]
 
 
-def _check(
-    model: Any, optimizers: Sequence[Any], loss_fn: Any, batch_axis: Any, batch_size: Any, step: Any
-) -> None:
+def _check(model: Any, optimizers: Sequence[Any], loss_fn: Any, batch_axis: Any, batch_size: Any, step: Any) -> None:
     if not isinstance(model, nn.Module):
         raise CockpitError(f"model is {type(model).__name__}; give a torch.nn.Module")
     trainable = [p for p in model.parameters() if p.requires_grad]
@@ -242,7 +240,7 @@ def _check(
         raise CockpitError(f"the model {type(model).__name__} has {has}; there is nothing to watch")
     for optimizer in optimizers:
         if not isinstance(optimizer, Optimizer):
-            raise CockpitError(f"optimizer is {type(optimizer).__name__}; give a torch.optim.Optimizer or a list of them")
+            raise CockpitError(f"optimizer is {type(optimizer).__name__}; give a torch.optim.Optimizer, or a list")
     held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
     if not held.intersection(id(p) for p in trainable):
         raise CockpitError(
@@ -253,7 +251,8 @@ def _check(
         raise CockpitError(f"loss_fn is {loss_fn!r}; give a loss module, or None and use pit.loss")
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse and module.weight.requires_grad:
-            raise CockpitError(f"{name or 'the model'} is an embedding with sparse=True; sparse gradients are not supported")
+            where = name or "the model"
+            raise CockpitError(f"{where} has sparse=True; sparse gradients are not supported: use sparse=False")
     if not isinstance(batch_axis, int) or isinstance(batch_axis, bool) or batch_axis < 0:
         raise CockpitError(f"batch_axis is {batch_axis!r}; give a whole number, 0 or more")
     if batch_size is not None and not callable(batch_size) and not (isinstance(batch_size, int) and batch_size > 0):

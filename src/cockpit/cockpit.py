@@ -13,7 +13,7 @@ from cockpit.core.errors import CockpitError
 from cockpit.core.schedule import linear
 from cockpit.engine import tap
 from cockpit.engine.needs import LOSSES, Diagonal, per_sample
-from cockpit.engine.recorder import Settings
+from cockpit.engine.settings import Settings
 from cockpit.explain import explain
 from cockpit.paper_log import write_json
 from cockpit.quantities._base import Quantity
@@ -42,14 +42,12 @@ class Cockpit:
             raise CockpitError("the model has no parameters; there is nothing to track")
         for name, parameter in named:
             if not isinstance(parameter, Tensor) or not parameter.requires_grad:
-                raise CockpitError(f"parameter {name} has requires_grad=False: {parameter}; leave frozen parameters out")
+                raise CockpitError(f"parameter {name} has requires_grad=False; leave frozen parameters out")
         self.params: list[Tensor] = [parameter for _, parameter in named]
-        self._named = dict(named)
+        self._named: dict[str, Any] = dict(named)
         self._optimizer: torch.optim.Optimizer | None = None
         self._logged: dict[int, dict[str, Any]] = {}
-        self._tracker = Tracker(
-            lambda: self._named, [], linear(1), Settings(), self._learning_rates, defer=True
-        )
+        self._tracker = Tracker(lambda: self._named, [], linear(1), Settings(), self._learning_rates, defer=True)
         self._start = {name: p.detach().clone() for name, p in self._named.items()}
         for quantity in quantities or ():
             self.add(quantity)
@@ -70,7 +68,9 @@ class Cockpit:
         """Whether a quantity of your own asks to keep the graph; ours never do."""
         return any(q.create_graph(global_step) for q in self.quantities if q.should_compute(global_step))
 
-    def __call__(self, global_step: int, *exts: Any, info: Mapping[str, Any] | None = None, debug: bool = False) -> "_Context":
+    def __call__(
+        self, global_step: int, *exts: Any, info: Mapping[str, Any] | None = None, debug: bool = False
+    ) -> "_Context":
         """Return the context to run ``loss.backward`` in.
 
         Args:

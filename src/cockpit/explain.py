@@ -41,12 +41,12 @@ def _coverage(tracker: Tracker) -> list[str]:
             "have it, individual gradients do not."
         )
     if seen.accumulation > 1:
-        lines.append(f"A step has {seen.accumulation} backward passes (gradient accumulation); their samples form one batch.")
+        lines.append(f"A step has {seen.accumulation} backward passes (accumulation); their samples form one batch.")
     if tracker.settings.compiled_seen:
         lines.append("Compiled code runs eagerly on tracked steps: results are equal to rounding.")
     if any(double_backward(quantity.needs) for quantity in tracker.quantities):
         lines.append(
-            "Steps that differentiate twice use the plain attention and recurrent kernels: results are equal to rounding."
+            "Steps that differentiate twice use plain attention and recurrent kernels: results are equal to rounding."
         )
     return lines
 

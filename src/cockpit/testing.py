@@ -166,5 +166,3 @@ def _check_kind(kind: Kind, value: Any, names: list[str]) -> None:
         assert set(value.parts) <= set(names)
         assert value.counts.dtype == "int64"
         assert all(len(axis) == size + 1 for axis, size in zip(value.edges, value.counts.shape, strict=True))
-
-

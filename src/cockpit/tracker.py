@@ -10,14 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cockpit.core.errors import CockpitError, Undefined, unknown
+from cockpit.core.errors import CockpitError, Undefined, unknown, why
 from cockpit.core.history import History
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 from cockpit.core.schedule import Budget, Schedule
 from cockpit.engine.needs import LINE, UPDATE, Need
 from cockpit.engine.observation import Line, LineEnd, Observation
-from cockpit.engine.recorder import Recorder, Settings
+from cockpit.engine.recorder import Recorder
+from cockpit.engine.settings import Settings
 from cockpit.engine.tap import Proceed
 from cockpit.quantities import QUANTITIES, preset
 from cockpit.quantities._base import Measured, Moment, Quantity, SingleStepQuantity, total
@@ -98,7 +99,7 @@ class Tracker:
         self._before: dict[str, Tensor] = {}
         self._observation: Observation | None = None
         self._measured = 0  # backward passes that the last measurement had seen
-        self._warned: set[str] = set()
+        self._warned: set[tuple[str, str]] = set()
 
     def _keeps_start(self) -> bool:
         return any(quantity.name == "Distance" or "start" in quantity.needs for quantity in self.quantities)
@@ -199,10 +200,8 @@ class Tracker:
         begin = time.perf_counter()
         try:
             step.prepare(needs, line)
-        except Undefined as reason:
-            step.flaw = step.flaw or str(reason)
         except Exception as error:
-            step.flaw = step.flaw or self._internal(error)
+            step.flaw = step.flaw or why(error)
         self._book("individual gradients", time.perf_counter() - begin)
         if departure is None:
             return
@@ -241,15 +240,14 @@ class Tracker:
         step = self._observation or self._observe(recorder)
         with torch.no_grad(), torch.autocast(_device(recorder.parameters), enabled=False):
             if self._before:
-                step.update = {
-                    name: p.detach() - self._before[name] for name, p in recorder.parameters.items() if name in self._before
-                }
+                now = recorder.parameters
+                step.update = {name: now[name].detach() - before for name, before in self._before.items()}
             for quantity in self._due:
                 if quantity.moment is Moment.UPDATE:
                     self._record(quantity, step, step.step)
                 elif not recorder.microbatches and quantity.moment is Moment.BACKWARD:
-                    why = recorder.flaw or "no backward pass was seen in this step"
-                    self._keep(Record(step.step, quantity.name, quantity.kind, None, why))
+                    reason = recorder.flaw or "no backward pass was seen in this step"
+                    self._keep(Record(step.step, quantity.name, quantity.kind, None, reason))
             self._depart(step)
         recorder.seconds += time.perf_counter() - begin
         if isinstance(self.schedule, Budget):
@@ -272,10 +270,8 @@ class Tracker:
         try:
             departure.end = step.end(length, step.project(step.update))
             departure.direction, departure.length = step.update, length
-        except Undefined as reason:
-            departure.end = str(reason)
         except Exception as error:
-            departure.end = self._internal(error)
+            departure.end = why(error)
 
     def abandon(self) -> None:
         """Forget the current step: the loop was left."""
@@ -284,8 +280,9 @@ class Tracker:
     def close(self) -> None:
         """End the run: what waited for a further step stays undefined."""
         if self._departure is not None:
+            step, reason = self._departure.step, "no further step was taken"
             for quantity in self._departure.quantities:
-                self._keep(Record(self._departure.step, quantity.name, quantity.kind, None, "no further step was taken"))
+                self._keep(Record(step, quantity.name, quantity.kind, None, reason))
             self._departure = None
         self.abandon()
 
@@ -295,10 +292,8 @@ class Tracker:
         begin = time.perf_counter()
         try:
             measured = _measure(quantity, step)
-        except Undefined as reason:
-            record = Record(under, quantity.name, quantity.kind, None, str(reason))
-        except Exception as error:
-            record = Record(under, quantity.name, quantity.kind, None, self._internal(error))
+        except Exception as error:  # undefined, or a fault of ours: never one of the user's loop
+            record = Record(under, quantity.name, quantity.kind, None, why(error))
         else:
             record = _as_record(quantity, under, measured)
         self._book(quantity.name, time.perf_counter() - begin)
@@ -308,7 +303,7 @@ class Tracker:
     def _keep(self, record: Record) -> None:
         self.history.append(record)
         if record.reason is not None and (record.name, record.reason) not in self._warned:
-            self._warned.add((record.name, record.reason))  # type: ignore[arg-type]
+            self._warned.add((record.name, record.reason))
             log.info("%s is undefined at step %d: %s", record.name, record.step, record.reason)
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
@@ -320,10 +315,6 @@ class Tracker:
             if not isinstance(number, int | float) or isinstance(number, bool):
                 raise CockpitError(f"log({name}={value!r}): give a number")
             self.history.append(Record(step, name, Kind.SCALAR, float(number)))
-
-    def _internal(self, error: Exception) -> str:
-        log.debug("while measuring", exc_info=error)
-        return f"{type(error).__name__}: {error}"
 
     def _note(self, step: Observation) -> None:
         coverage, missing = self.coverage, step.uncovered

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from cockpit.testing import LayerContract
 from torch import Tensor, nn
+
+from cockpit.testing import LayerContract
 
 
 class Row(NamedTuple):

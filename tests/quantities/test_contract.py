@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cockpit.quantities import QUANTITIES
 from cockpit.quantities._base import Quantity
 from cockpit.testing import QuantityContract

@@ -8,7 +8,7 @@ class CockpitError(ValueError):
     """A wrong input; the message says what was given and what to give instead."""
 
 
-class Undefined(Exception):  # noqa: N818 - a state, not an error: it never reaches the user's loop
+class Undefined(Exception):
     """Raised while measuring: the value does not exist at this step, for the reason given."""
 
 
@@ -19,3 +19,8 @@ def unknown(what: str, given: object, known: Iterable[str]) -> CockpitError:
     near = [folded[match] for match in get_close_matches(str(given).lower(), folded, n=3, cutoff=0.4)]
     hint = f"did you mean {' or '.join(repr(name) for name in near)}? " if near else ""
     return CockpitError(f"unknown {what} {given!r}; {hint}known: {', '.join(known)}")
+
+
+def why(error: Exception) -> str:
+    """The reason of an undefined value as it stands, or what went wrong while measuring."""
+    return str(error) if isinstance(error, Undefined) else f"{type(error).__name__}: {error}"

@@ -55,6 +55,7 @@ class Budget:
         self.tracked += 1
 
     def __call__(self, global_step: int) -> bool:
+        """Whether the budget allows this step."""
         charged = self.spent - self.grace
         if charged <= 0:
             return True

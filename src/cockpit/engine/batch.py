@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.losses import LossCall
-
-if TYPE_CHECKING:
-    from cockpit.engine.recorder import Settings
+from cockpit.engine.settings import Settings
 
 REMEDY = "give it with watch(..., batch_size=N or a callable of the model's arguments), or say batch_axis="
 
@@ -55,7 +53,7 @@ class Forward:
 
 
 def batch_size_of(
-    forwards: Sequence[Forward], calls: Sequence[LossCall], losses: Tensor | None, settings: "Settings"
+    forwards: Sequence[Forward], calls: Sequence[LossCall], losses: Tensor | None, settings: Settings
 ) -> int:
     """Number of samples of one backward pass; raises ``Undefined`` with the remedy where it cannot be known."""
     if callable(settings.batch_size):

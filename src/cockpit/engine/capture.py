@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cockpit.core.errors import Undefined
+from cockpit.core.errors import why
 from cockpit.engine.graph import Graph, Node, Path, family
 from cockpit.engine.placement import Finder, Placements, Source
 from cockpit.engine.pull import gradient_of
@@ -56,10 +56,8 @@ class Capture:
     def _take(self, path: Path, grads: tuple[Tensor | None, ...], layouts: tuple[Layout | None, ...]) -> None:
         try:
             self.forms.setdefault(path.name, []).append(gradient_of(path, grads, layouts))
-        except Undefined as reason:
-            self.uncovered[path.name] = str(reason)
         except Exception as error:  # a user's training never breaks because it is watched
-            self.uncovered[path.name] = f"{path.node.name()}: {type(error).__name__}: {error}"
+            self.uncovered[path.name] = why(error)
 
     def release(self) -> None:
         """Remove the hooks and let go of the graph."""

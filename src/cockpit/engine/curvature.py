@@ -25,7 +25,9 @@ Vectors = dict[str, Tensor]
 class HessianProduct:
     """v -> H v for the backpropagated number, by differentiating its gradient once more."""
 
-    def __init__(self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], parameters: Mapping[str, Tensor]) -> None:
+    def __init__(
+        self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], parameters: Mapping[str, Tensor]
+    ) -> None:
         self.parameters = dict(parameters)
         self.products = 0
         with torch.enable_grad():
@@ -232,8 +234,8 @@ class GaussNewton:
         samples, size = columns.shape[0], columns.shape[2]
         if samples * size > MAX_COUPLED:
             raise Undefined(
-                f"batch normalisation in training mode couples the samples: the exact GGN needs {samples} x {size} passes "
-                f"(limit {MAX_COUPLED}); use curvature='hutchinson'"
+                f"batch normalisation in training mode couples the samples: the exact GGN needs {samples} x {size} "
+                f"passes (limit {MAX_COUPLED}); use curvature='hutchinson'"
             )
         total = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
         seed = torch.zeros(samples, size, dtype=columns.dtype, device=columns.device)

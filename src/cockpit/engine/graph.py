@@ -18,7 +18,7 @@ REARRANGES = frozenset(
     f"{name}Backward"
     for name in (
         "T", "Transpose", "Permute", "View", "UnsafeView", "ReshapeAlias", "Unsqueeze", "Squeeze", "ToCopy", "Clone",
-        "Alias", "Split", "SplitWithSizes", "UnsafeSplit", "Unbind", "Slice", "Select", "Narrow", "Flatten", "Contiguous",
+        "Alias", "Split", "SplitWithSizes", "UnsafeSplit", "Unbind", "Slice", "Select", "Narrow", "Contiguous",
     )
 )  # fmt: skip
 

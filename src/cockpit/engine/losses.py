@@ -109,5 +109,3 @@ def share(values: Tensor, total: float, samples: int) -> Tensor:
 def in_graph(calls: list[LossCall], graph: Graph) -> list[LossCall]:
     """Keep the evaluations that lead to the backpropagated number."""
     return [call for call in calls if call.node is not None and call.node in graph]
-
-

@@ -83,7 +83,13 @@ class Finder:
         return layout if isinstance(layout, Layout) else None
 
     def _decide(
-        self, graph: Graph, structure: int, nodes: list[Node], samples: int, sources: Sequence[Source], placed: Placements
+        self,
+        graph: Graph,
+        structure: int,
+        nodes: list[Node],
+        samples: int,
+        sources: Sequence[Source],
+        placed: Placements,
     ) -> None:
         open_results: list[tuple[Node, int]] = []
         chosen: dict[tuple[Node, int], Layout | None] = {}
@@ -121,7 +127,9 @@ class Finder:
             return _UNKNOWN
         return layout
 
-    def _probe(self, results: list[tuple[Node, int]], sources: Sequence[Source], sample: int) -> Sequence[Tensor | None]:
+    def _probe(
+        self, results: list[tuple[Node, int]], sources: Sequence[Source], sample: int
+    ) -> Sequence[Tensor | None]:
         if not sources:
             return [None] * len(results)
         self.probes += 1
@@ -131,8 +139,8 @@ class Finder:
             noise = torch.randn(source.shape, generator=generator, dtype=torch.float32) + 1.5
             seeds.append(source.layout.mask(noise, sample).to(source.device, source.dtype))
         return torch.autograd.grad(
-            [edge(source.node, source.output) for source in sources],  # type: ignore[misc]
-            [edge(node, output) for node, output in results],  # type: ignore[misc]
+            [edge(source.node, source.output) for source in sources],
+            [edge(node, output) for node, output in results],
             seeds,
             retain_graph=True,
             allow_unused=True,
@@ -171,8 +179,8 @@ class Finder:
             for source in sources:
                 grads = [
                     torch.autograd.grad(
-                        [place],  # type: ignore[list-item]
-                        [edge(source.node, source.output)],  # type: ignore[list-item]
+                        [place],
+                        [edge(source.node, source.output)],
                         [layout.mask(torch.ones_like(prediction), sample)],
                         retain_graph=True,
                         allow_unused=True,
@@ -198,9 +206,7 @@ def _works_on_batch(node: Node) -> bool:
 
 def couples(graph: Graph) -> bool:
     """Whether samples see each other through batch statistics (instance normalisation is no such case)."""
-    return any(
-        getattr(node, "_saved_training", True) and shapes(node)[0][0] != 1 for node in graph.find(BATCH_NORM)
-    )
+    return any(getattr(node, "_saved_training", True) and shapes(node)[0][0] != 1 for node in graph.find(BATCH_NORM))
 
 
 def _above(node: Node, sources: Sequence[Source]) -> bool:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.graph import Link, Path, family, shapes
-from cockpit.layers import Convolved, Dense, Factored, Form, Indexed
+from cockpit.layers import Dense, Factored, Form
 from cockpit.layers._rule import Use, rule_for
 from cockpit.layers.layout import Layout
 
@@ -42,7 +42,8 @@ def _operand_shape(path: Path) -> tuple[int, ...]:
     if last is None:
         return path.shape
     leaf, output = last.node.next_functions[last.slot]
-    return shapes(leaf)[output]
+    found: tuple[int, ...] = shapes(leaf)[output]
+    return found
 
 
 def _generic(path: Path, grads: tuple[Tensor | None, ...], layouts: tuple[Layout | None, ...]) -> Form:
@@ -74,7 +75,8 @@ def _call(node: Any, grads: list[Tensor | None], slot: int, shape: tuple[int, ..
         return like.new_zeros(shape)
     if grad.is_sparse:
         raise Undefined("sparse gradients are not supported: use a dense layer (sparse=False)")
-    return grad.sum_to_size(shape) if tuple(grad.shape) != shape else grad
+    found: Tensor = grad.sum_to_size(shape) if tuple(grad.shape) != shape else grad
+    return found
 
 
 def _step(form: Form, link: Link, shape: tuple[int, ...]) -> Form:
@@ -104,9 +106,7 @@ def _reshaped(form: Form, shape: tuple[int, ...]) -> Form:
         return Dense(form.value.reshape(form.samples, *shape))
     if isinstance(form, Factored):
         return Factored(shape, form.row, form.col)
-    if isinstance(form, Indexed) or isinstance(form, Convolved):
-        return Dense(_formed(form).reshape(form.samples, *shape))
-    raise AssertionError
+    return Dense(_formed(form).reshape(form.samples, *shape))
 
 
 def _padded_rows(form: Factored, link: Link, shape: tuple[int, ...]) -> Form:
@@ -136,4 +136,4 @@ def _formed(form: Form) -> Tensor:
 
 def _check_size(samples: int, shape: tuple[int, ...]) -> None:
     if samples * prod(shape) > DENSE_LIMIT:
-        raise Undefined(f"per-sample gradients of a parameter of shape {shape} would hold {samples} x {prod(shape)} numbers")
+        raise Undefined(f"individual gradients of shape {shape} would hold {samples} x {prod(shape)} numbers at once")

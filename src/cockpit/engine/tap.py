@@ -1,7 +1,7 @@
 """See every backward call while someone listens.
 
-``Tensor.backward`` calls ``torch.autograd.backward``; while a step is tracked that name points here. So the loss that is
-really backpropagated is known, work can be done on its graph before it is freed, and the moment when the gradients
+``Tensor.backward`` calls ``torch.autograd.backward``; while a step is tracked that name points here. So the loss that
+is really backpropagated is known, work can be done on its graph before it is freed, and the moment when the gradients
 are complete, before the user clips them, is simply the return of the call. One wrapper serves all listeners.
 """
 
@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import torch
 
 
-
 class Proceed(Protocol):
     """Runs the backward pass; ``retain`` keeps the graph."""
 
-    def __call__(self, retain: bool = False) -> None: ...
+    def __call__(self, retain: bool = False) -> None:
+        """Run it."""
 
 
 Listener = Callable[[Proceed, tuple[torch.Tensor, ...], tuple[torch.Tensor | None, ...]], None]

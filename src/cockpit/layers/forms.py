@@ -70,7 +70,8 @@ class Convolved:
         row = response.reshape(-1, self.groups, response.shape[2] // self.groups, positions)
         col = patches.reshape(row.shape[0], self.groups, -1, positions)
         formed = row @ col.mT  # [n, G, O, I]
-        return formed.reshape(end - begin, images, *self.shape).sum(1) if images > 1 else formed.reshape(-1, *self.shape)
+        by_image = formed.reshape(end - begin, images, *self.shape)
+        return by_image.sum(1) if images > 1 else by_image[:, 0]
 
     def _patches(self, signal: Tensor, positions: tuple[int, ...]) -> Tensor:
         kernel, spatial = self.shape[2:], len(positions)
@@ -211,5 +212,3 @@ def combine(forms: list[Form]) -> AnyForm:
         sample, index = torch.cat([f.sample for f in indexed]), torch.cat([f.index for f in indexed])
         return Indexed(forms[0].shape, forms[0].samples, sample, index, torch.cat([f.value for f in indexed]))
     return Summed(tuple(forms))
-
-

@@ -19,8 +19,8 @@ class CurvatureQuantity(SingleStepQuantity):
 
     Args:
         curvature: ``"ggn"`` (exact generalised Gauss-Newton, never negative, equal to the Hessian's diagonal on
-            piecewise-linear nets), ``"hessian"`` (exact, for small nets), ``"ggn_mc"`` (Monte Carlo) or ``"hutchinson"``
-            (random probes of the Hessian); the original's names are accepted.
+            piecewise-linear nets), ``"hessian"`` (exact, for small nets), ``"ggn_mc"`` (Monte Carlo) or
+            ``"hutchinson"`` (random probes of the Hessian); the original's names are accepted.
         samples: Number of Monte Carlo samples or probes; with two or more the standard error is reported.
     """
 

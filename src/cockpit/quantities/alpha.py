@@ -16,7 +16,8 @@ class Alpha(TwoStepQuantity):
 
     Fits :math:`f(\tau) = w_0 + w_1\tau + w_2\tau^2` to losses and slopes at both ends of the step by least squares
     weighted with their variances (dissertation, Eq. C.4); the minimum is at :math:`\tau^* = -w_1 / 2w_2` and
-    :math:`\alpha = T/\tau^* - 1` for a step of length :math:`T`. Without positive curvature: -1. Stored under the start.
+    :math:`\alpha = T/\tau^* - 1` for a step of length :math:`T`. Without positive curvature: -1.
+    Stored under the start.
     """
 
     cost = Cost.ECONOMY

@@ -33,7 +33,11 @@ class _AbsMax(BinAdaptation):
     """Symmetric limits at the largest absolute value, with relative padding and a smallest size."""
 
     def __init__(
-        self, track_schedule: Schedule | None = None, verbose: bool = False, padding: float = 0.0, min_size: float = 1e-6
+        self,
+        track_schedule: Schedule | None = None,
+        verbose: bool = False,
+        padding: float = 0.0,
+        min_size: float = 1e-6,
     ) -> None:
         super().__init__(track_schedule, verbose)
         self._padding, self._min_size = padding, min_size

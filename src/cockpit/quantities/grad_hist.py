@@ -61,7 +61,7 @@ class GradHist1d(_GradHist):
         track_schedule: Schedule | None = None,
         verbose: bool = False,
         bins: int = 100,
-        range: Range = (-2, 2),  # noqa: A002 - the paper's name
+        range: Range = (-2, 2),
         adapt: BinAdaptation | None = None,
     ) -> None:
         super().__init__(track_schedule, verbose, [_bins(bins, range)], [adapt])
@@ -87,7 +87,7 @@ class GradHist2d(_GradHist):
         track_schedule: Schedule | None = None,
         verbose: bool = False,
         bins: tuple[int, int] = (40, 50),
-        range: tuple[Range, Range] = ((-1, 1), (-2, 2)),  # noqa: A002 - the paper's name
+        range: tuple[Range, Range] = ((-1, 1), (-2, 2)),
         adapt: tuple[BinAdaptation | None, BinAdaptation | None] = (None, None),
         keep_individual: bool = False,
     ) -> None:

@@ -17,9 +17,7 @@ class HessTrace(CurvatureQuantity):
     def measure(self, step: Observation) -> Measured:
         """Return the trace of each parameter, with standard errors where it is an estimate."""
         estimates = self.estimates(step)
-        traces = {
-            name: torch.stack([estimate[name].double().sum() for estimate in estimates]) for name in estimates[0]
-        }
+        traces = {name: torch.stack([estimate[name].double().sum() for estimate in estimates]) for name in estimates[0]}
         value = {name: float(traces[name].mean()) if name in traces else 0.0 for name in step.parameters}
         details: dict[str, object] = {"curvature": self.curvature}
         if len(estimates) > 1:

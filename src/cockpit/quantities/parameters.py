@@ -3,6 +3,7 @@
 import torch
 
 from cockpit.core.kinds import Kind
+from cockpit.core.schedule import Schedule
 from cockpit.engine.observation import Observation
 from cockpit.quantities._base import SingleStepQuantity
 
@@ -12,7 +13,7 @@ class Parameters(SingleStepQuantity):
 
     kind = Kind.PER_PARAMETER
 
-    def __init__(self, track_schedule=None, verbose: bool = False, raw: bool = False) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, track_schedule: Schedule | None = None, verbose: bool = False, raw: bool = False) -> None:
         super().__init__(track_schedule, verbose)
         self._raw = raw
 

@@ -23,7 +23,10 @@ class _TIC(CurvatureQuantity):
 
 
 class TICDiag(_TIC):
-    r"""Diagonal approximation (after Thomas et al. 2020): :math:`\tfrac1B \sum_j [\sum_n g_{n,j}^2] / (h_j + \epsilon)`."""
+    r"""Diagonal approximation (after Thomas et al. 2020).
+
+    :math:`\tfrac1B \sum_j [\sum_n g_{n,j}^2] / (h_j + \epsilon)` with the diagonal curvature :math:`h`.
+    """
 
     cost = Cost.BUSINESS
 
@@ -42,7 +45,10 @@ class TICDiag(_TIC):
 
 
 class TICTrace(_TIC):
-    r"""Trace approximation (after Thomas et al. 2020): :math:`\tfrac1B \sum_n \|g_n\|^2 / (\mathrm{tr}\,H + \epsilon)`."""
+    r"""Trace approximation (after Thomas et al. 2020).
+
+    :math:`\tfrac1B \sum_n \|g_n\|^2 / (\mathrm{tr}\,H + \epsilon)`.
+    """
 
     @property
     def needs(self) -> frozenset[Need]:

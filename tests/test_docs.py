@@ -1,0 +1,69 @@
+"""What the documentation shows works: the Python blocks of each page run in order, warnings are errors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.running import ROOT, python
+
+from cockpit.quantities import QUANTITIES
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+MEANT_TO_RUN = {"extend", "watch"}
+
+README_SETTING = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model, loss_fn, losses_fn = nn.Linear(10, 3), nn.CrossEntropyLoss(), nn.CrossEntropyLoss(reduction="none")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(8, 10), torch.randint(3, (8,))) for _ in range(4)]
+"""
+
+
+def blocks(page: Path, mark: str) -> list[str]:
+    return re.findall(rf"^```{mark}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def run(code: str, folder: Path) -> str:
+    script = folder / "page.py"
+    script.write_text(code, encoding="utf-8")
+    done = python(script, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_runnable_blocks(page: Path, tmp_path: Path) -> None:
+    code = blocks(page, "python runnable")
+    assert bool(code) == (page.stem in MEANT_TO_RUN)
+    assert not blocks(page, "python"), "mark the block as runnable"
+    if code:
+        run("\n\n".join(code), tmp_path)
+
+
+def test_readme(tmp_path: Path) -> None:
+    code = blocks(ROOT / "README.md", "python")
+    assert len(code) == 2
+    output = run("\n\n".join([README_SETTING, *code]), tmp_path)
+    assert output.count("STEP SIZE") == 2
+    assert (tmp_path / "log.json").is_file()
+
+
+def test_every_quantity_is_explained() -> None:
+    table = (ROOT / "docs" / "quantities.md").read_text(encoding="utf-8")
+    rows = {found[1]: found[2] for found in re.finditer(r"^\| `(\w+)` ?(\w?) \|", table, re.MULTILINE)}
+    presets = {name: quantity.cost.name[0].lower() if quantity.cost else "" for name, quantity in QUANTITIES.items()}
+    assert rows == presets
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "ARCHITECTURE.md"], ids=lambda page: page.stem)
+def test_links_and_names_of_files_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (page.parent / link).exists(), link
+    for name in re.findall(r"`(?:cockpit/)?((?:core|engine|layers|quantities|plots|problems)/\w+\.py)`", text):
+        assert (ROOT / "src" / "cockpit" / name).exists() or name == "quantities/grad_cosine.py", name
