@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from cockpit.attach import Watch
 
 Batch = tuple[Tensor, Tensor]
 IN, OUT = 5, 3
+BACKWARD = torch.autograd.backward
 
 
 def net(seed: int = 0) -> nn.Sequential:
@@ -154,3 +155,20 @@ def hooks(*modules: nn.Module) -> int:
 def step_hooks(optimizer: torch.optim.Optimizer) -> int:
     """Hooks on an optimizer's step."""
     return len(optimizer._optimizer_step_pre_hooks) + len(optimizer._optimizer_step_post_hooks)
+
+
+def nothing_left(model: nn.Module, optimizer: torch.optim.Optimizer, *others: nn.Module) -> bool:
+    """Whether no hook is on any of these, and torch's own functions are in place."""
+    return hooks(model, *others) == 0 and step_hooks(optimizer) == 0 and torch.autograd.backward is BACKWARD
+
+
+# ---- for modules of tests: import it
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Nets this small gain nothing from a second thread and lose much to a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

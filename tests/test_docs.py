@@ -23,6 +23,14 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 loader = [(torch.randn(8, 10), torch.randint(3, (8,))) for _ in range(4)]
 """
 
+RUN_SUITES = """
+for name, suite in list(globals().items()):
+    if name.startswith("Test"):
+        for test in (getattr(suite(), entry) for entry in dir(suite) if entry.startswith("test_")):
+            test()
+            print("passed", name, test.__name__)
+"""
+
 
 def blocks(page: Path, mark: str) -> list[str]:
     return re.findall(rf"^```{mark}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
@@ -42,7 +50,13 @@ def test_runnable_blocks(page: Path, tmp_path: Path) -> None:
     assert bool(code) == (page.stem in MEANT_TO_RUN)
     assert not blocks(page, "python"), "mark the block as runnable"
     if code:
-        run("\n\n".join(code), tmp_path)
+        run("\n\n".join([*code, RUN_SUITES]), tmp_path)
+
+
+def test_suites_on_the_pages_are_run(tmp_path: Path) -> None:
+    output = run("\n\n".join([*blocks(ROOT / "docs" / "extend.md", "python runnable"), RUN_SUITES]), tmp_path)
+    assert output.count("passed TestGradCosine") >= 3
+    assert "passed TestScaled test_individual_gradients" in output
 
 
 def test_readme(tmp_path: Path) -> None:

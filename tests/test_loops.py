@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import isnan
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
-from cockpit.core.errors import CockpitError
-from tests.cases.models import mlp
 from tests.small import (
     Batch,
     agrees,
@@ -19,6 +16,7 @@ from tests.small import (
     expected,
     individual_gradients,
     net,
+    one_thread,  # noqa: F401
     reasons,
     same,
     sgd,
@@ -31,237 +29,6 @@ from tests.small import (
 from torch import Tensor, nn
 
 SAMPLES = ("NormTest", "InnerTest", "OrthoTest")
-bce = nn.BCEWithLogitsLoss()
-
-
-# ---- several models
-
-
-def test_two_models_in_turn_are_as_each_alone() -> None:
-    batches, others = draw(4, 5, 4), draw(6, 3, 4, seed=2)
-    loss_fn = nn.CrossEntropyLoss()
-    models = [net(0), net(0)]
-    optimizers = [sgd(model) for model in models]
-    with watch(models[0], optimizers[0], loss_fn, "full") as first, watch(models[1], optimizers[1], loss_fn, "full") as second:
-        for batch, other in zip(batches, others, strict=True):
-            train(models[0], optimizers[0], loss_fn, [batch])
-            train(models[1], optimizers[1], loss_fn, [other])
-    same(first, watched(batches, quantities="full"))
-    same(second, watched(others, quantities="full"))
-
-
-def test_two_models_in_one_backward_pass() -> None:
-    batches, loss_fn = draw(4, 5, 4), nn.CrossEntropyLoss()
-    models = [net(0), net(0)]
-    optimizers = [sgd(model) for model in models]
-    with watch(models[0], optimizers[0], loss_fn) as first, watch(models[1], optimizers[1], loss_fn) as second:
-        for x, y in batches:
-            for optimizer in optimizers:
-                optimizer.zero_grad()
-            (loss_fn(models[0](x), y) + loss_fn(models[1](-x), y)).backward()
-            for optimizer in optimizers:
-                optimizer.step()
-    flipped = [(-x, y) for x, y in batches]
-    for pit, own in ((first, batches), (second, flipped)):
-        alone = watched(own).get_output()
-        for step, row in pit.get_output().items():
-            for name in (*SAMPLES, "GradNorm", "UpdateSize", "Distance"):
-                assert row[name] == pytest.approx(alone[step][name]), f"{name} at {step}"
-
-
-class Game:
-    """A generator and a discriminator, each watched."""
-
-    def __init__(self) -> None:
-        torch.manual_seed(3)
-        self.g, self.d = mlp(nn.Tanh, (3, 4, 5)).double(), mlp(nn.Tanh, (5, 4, 1)).double()
-        self.optimizers = sgd(self.g), sgd(self.d)
-        self.rounds = [(x, torch.randn(len(x), 3, dtype=torch.float64)) for x, _ in draw(4, 6, 5)]
-
-    def discriminator_gradients(self, real: Tensor, fake: Tensor) -> dict[str, Tensor]:
-        """Of the sum of both means, each sample of either kind on its own."""
-        x = torch.cat([real, fake])
-        target = torch.cat([torch.ones(len(real), 1), torch.zeros(len(fake), 1)]).double()
-        own = _copied(self.d, mlp(nn.Tanh, (5, 4, 1)).double())
-        return {n: 2 * g for n, g in individual_gradients(own, lambda d: _bces(d(x), target)).items()}
-
-    def generator_gradients(self, z: Tensor) -> dict[str, Tensor]:
-        own, judge = _copied(self.g, mlp(nn.Tanh, (3, 4, 5)).double()), _copied(self.d, mlp(nn.Tanh, (5, 4, 1)).double())
-        return individual_gradients(own, lambda g: _bces(judge(g(z)), torch.ones(len(z), 1).double()))
-
-
-def _copied(model: nn.Module, into: nn.Module) -> nn.Module:
-    into.load_state_dict(model.state_dict())
-    return into
-
-
-def _bces(output: Tensor, target: Tensor) -> Tensor:
-    return F.binary_cross_entropy_with_logits(output, target, reduction="none")[:, 0]
-
-
-@pytest.mark.parametrize("passes", [1, 2])
-@pytest.mark.parametrize("detached", [True, False])
-def test_generator_and_discriminator(passes: int, detached: bool) -> None:
-    """Both are right, though the generator's loss runs through the discriminator and fills its gradients."""
-    game = Game()
-    (opt_g, opt_d), truth_g, truth_d = game.optimizers, [], []
-    with watch(game.g, opt_g, bce) as pit_g, watch(game.d, opt_d, bce) as pit_d:
-        for real, z in game.rounds:
-            ones, zeros = torch.ones(len(z), 1).double(), torch.zeros(len(z), 1).double()
-            opt_d.zero_grad()
-            fake = game.g(z)
-            shown = fake.detach() if detached else fake
-            truth_d.append(game.discriminator_gradients(real, fake.detach()))
-            if passes == 2:
-                bce(game.d(real), ones).backward()
-                bce(game.d(shown), zeros).backward()
-            else:
-                (bce(game.d(real), ones) + bce(game.d(shown), zeros)).backward()
-            opt_d.step()
-            opt_g.zero_grad()
-            truth_g.append(game.generator_gradients(z))
-            bce(game.d(game.g(z)), ones).backward()
-            opt_g.step()
-    assert len(pit_g.get_output()) == len(pit_d.get_output()) == 3
-    for step, g_n in enumerate(truth_g):
-        agrees(pit_g.get_output()[step], values(g_n))
-    for step, g_n in enumerate(truth_d):
-        if passes == 1:  # one batch of pairs
-            B = len(game.rounds[step][0])
-            g_n = {name: (g[:B] + g[B:]) / 2 for name, g in g_n.items()}
-        agrees(pit_d.get_output()[step], values(g_n))
-
-
-# ---- several optimizers, part of the parameters
-
-
-def test_two_optimizers_are_as_one() -> None:
-    model, loss_fn, batches = net(), nn.CrossEntropyLoss(), draw(4, 4, 4)
-    optimizers = [sgd(model[0]), sgd(model[2:])]
-    with watch(model, optimizers, loss_fn, "full") as pit:
-        for x, y in batches:
-            model.zero_grad()
-            loss_fn(model(x), y).backward()
-            for optimizer in optimizers:
-                optimizer.step()
-    same(pit, watched(batches, quantities="full"))
-
-
-def test_two_optimizers_of_which_one_steps_more_often() -> None:
-    model, loss_fn, batches = net(), nn.CrossEntropyLoss(), draw(4, 4, 4, 4)
-    first, second = sgd(model[0]), sgd(model[2:])
-    truth = []
-    with watch(model, [first, second], loss_fn) as pit:
-        for k, (x, y) in enumerate(batches):
-            model.zero_grad()
-            truth.append(expected(model, x, y))
-            loss_fn(model(x), y).backward()
-            first.step()
-            if k % 2:
-                second.step()
-    for step, row in pit.get_output().items():
-        for name in ("GradNorm", *SAMPLES):
-            assert row[name] is None or row[name] == pytest.approx(truth[step][name]), f"{name} at {step}"
-
-
-def test_an_optimizer_with_part_of_the_parameters() -> None:
-    """What nobody clears goes on adding up: the gradient of a step is what the step adds."""
-    model, loss_fn, batches = net(), nn.CrossEntropyLoss(), draw(4, 5, 4)
-    optimizer, truth = sgd(model[4]), []
-    with watch(model, optimizer, loss_fn) as pit:
-        for x, y in batches:
-            truth.append(expected(model, x, y))
-            train(model, optimizer, loss_fn, [(x, y)])
-    for step, row in pit.get_output().items():
-        agrees(row, truth[step])
-        assert row["UpdateSize"]["0.weight"] == row["Distance"]["0.weight"] == 0
-        assert row["UpdateSize"]["4.weight"] > 0
-
-
-def test_freezing_and_thawing_during_training() -> None:
-    model, loss_fn, batches = net(), nn.CrossEntropyLoss(), draw(4, 5, 4, 6, 4)
-    optimizer, truth, frozen = sgd(model), [], {1, 2}
-    with watch(model, optimizer, loss_fn) as pit:
-        for step, (x, y) in enumerate(batches):
-            model[0].requires_grad_(step not in frozen)
-            g_n = individual_gradients(twin(model), cross_entropies(x, y))
-            left_out = ("0.weight", "0.bias") if step in frozen else ()
-            truth.append(values({name: g for name, g in g_n.items() if name not in left_out}))
-            train(model, optimizer, loss_fn, [(x, y)])
-    for step, row in pit.get_output().items():
-        found = {name: value for name, value in row["GradNorm"].items() if value != 0}
-        assert found == pytest.approx(truth[step]["GradNorm"]), step
-        for name in SAMPLES:
-            assert row[name] == pytest.approx(truth[step][name]), f"{name} at {step}"
-
-
-def test_a_model_that_is_frozen_at_first_may_be_thawed_by_groups() -> None:
-    model, loss_fn, batches = net(), nn.CrossEntropyLoss(), draw(4, 4)
-    model[:4].requires_grad_(False)
-    optimizer = sgd(model[4])
-    with watch(model, optimizer, loss_fn) as pit:
-        train(model, optimizer, loss_fn, batches[:1])
-        model.requires_grad_(True)
-        optimizer.add_param_group({"params": [*model[:4].parameters()]})
-        truth = expected(model, *batches[1])
-        train(model, optimizer, loss_fn, batches[1:])
-    agrees(pit.get_output()[1], truth)
-
-
-# ---- closures, and steps inside the backward pass
-
-
-def test_optimizers_that_step_inside_the_backward_pass() -> None:
-    """One optimizer for each parameter, called as soon as its gradient is there: right or undefined."""
-    model, loss_fn, batches = net(), nn.CrossEntropyLoss(), draw(4, 5, 4)
-    optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
-
-    def step(p: Tensor) -> None:
-        optimizers[p].step()
-        optimizers[p].zero_grad()
-
-    for p in model.parameters():
-        p.register_post_accumulate_grad_hook(step)
-    truth = []
-    with watch(model, list(optimizers.values()), loss_fn) as pit:
-        for x, y in batches:
-            truth.append(expected(model, x, y))
-            loss_fn(model(x), y).backward()
-    plain = net()
-    train(plain, sgd(plain), loss_fn, batches)
-    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), plain.parameters(), strict=True))
-    assert list(pit.get_output()) == [0, 1, 2]
-    for k, row in pit.get_output().items():
-        sizes = {name: 0.1 * value for name, value in truth[k]["GradNorm"].items()}
-        assert row["UpdateSize"] == pytest.approx(sizes)
-        for name in ("GradNorm", *SAMPLES):
-            assert row[name] is None or row[name] == pytest.approx(truth[k][name]), f"{name} at {k}"
-
-
-
-def test_lbfgs_is_right_or_refused() -> None:
-    model, loss_fn, batches = net(), nn.CrossEntropyLoss(), draw(6, 6)
-    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
-    truth = expected(model, *batches[0])
-    try:
-        pit = watch(model, optimizer, loss_fn)
-    except CockpitError as refusal:
-        assert "LBFGS" in str(refusal)
-        return
-    with pit:
-        for x, y in batches:
-
-            def closure(x: Tensor = x, y: Tensor = y) -> Tensor:
-                optimizer.zero_grad()
-                loss = loss_fn(model(x), y)
-                loss.backward()
-                return loss
-
-            before = [p.detach().clone() for p in model.parameters()]
-            optimizer.step(closure)
-            moved = [float((p.detach() - q).norm()) for p, q in zip(model.parameters(), before, strict=True)]
-    agrees(pit.get_output()[0], truth)
-    assert list(pit.get_output()[1]["UpdateSize"].values()) == pytest.approx(moved)
 
 
 # ---- evaluation in between
@@ -504,6 +271,22 @@ def test_torch_complains_about_a_vector_as_ever() -> None:
         loss_fn(model(batch[0]), batch[1]).backward()
 
 
+def test_a_loss_times_a_tensor_is_no_scaled_loss() -> None:
+    """It looks as a gradient scaler's product does, and none is there."""
+    batches = draw(4, 5, 4)
+
+    def loop(factor: Any) -> Callable[..., None]:
+        def run(model: nn.Module, optimizer: Any, loss_fn: nn.Module, batches: list[Batch]) -> None:
+            for x, y in batches:
+                optimizer.zero_grad()
+                (loss_fn(model(x), y) * factor).backward()
+                optimizer.step()
+
+        return run
+
+    same(watched(batches, loop(torch.tensor(0.5, dtype=torch.float64))), watched(batches, loop(0.5)))
+
+
 @pytest.mark.parametrize("how", ["retain_graph", "inputs", "create_graph"])
 def test_options_of_backward(how: str) -> None:
     model, loss_fn, (batch,) = net(), nn.CrossEntropyLoss(), draw(5)
@@ -568,12 +351,3 @@ def test_a_penalty_is_reported_and_kept_out_of_individual_gradients() -> None:
         assert row[name] == pytest.approx(truth[name])
     assert row["GradNorm"]["0.weight"] > 2 * truth["GradNorm"]["0.weight"]
     assert "no sample contributed" in pit.explain()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Nets this small gain nothing from a second thread and lose much to a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

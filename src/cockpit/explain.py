@@ -17,15 +17,18 @@ def _what(tracker: Tracker, model: nn.Module | None) -> list[str]:
     parameters = tracker._parameters()
     elements = sum(p.numel() for p in parameters.values())
     watched = f"{type(model).__name__}, " if model is not None else ""
-    steps = tracker.history.steps()
+    names = {quantity.name for quantity in tracker.quantities}
+    steps = sorted({record.step for record in tracker.history if record.name in names})
     seen = f"steps {steps[0]} to {steps[-1]}, {len(steps)} of them tracked" if steps else "no step tracked yet"
-    names = ", ".join(quantity.name for quantity in tracker.quantities) or "none"
-    return [f"Watching {watched}{len(parameters)} parameters, {elements} elements; {seen}.", f"Quantities: {names}."]
+    listed = ", ".join(quantity.name for quantity in tracker.quantities) or "none"
+    return [f"Watching {watched}{len(parameters)} parameters, {elements} elements; {seen}.", f"Quantities: {listed}."]
 
 
 def _coverage(tracker: Tracker) -> list[str]:
     seen, lines = tracker.coverage, []
-    if seen.uncovered:
+    if seen.flaw:
+        lines.append(f"The last tracked step has no individual gradients: {seen.flaw}.")
+    elif seen.uncovered:
         lines.append(f"Individual gradients cover {seen.share:.1%} of all elements; left out of the sums:")
         lines += [f"  {name}: {why}" for name, why in sorted(seen.uncovered.items())]
     elif tracker.history.steps():

@@ -12,10 +12,17 @@ from cockpit.core.histogram import Histogram
 def write_json(output: Mapping[int, Mapping[str, Any]], path: Path) -> None:
     """Write atomically: a reader never sees half a log."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    plain = {str(step): {name: _plain(value) for name, value in values.items()} for step, values in output.items()}
+    plain = {str(step): {name: _listed(value) for name, value in values.items()} for step, values in output.items()}
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(plain, indent=1, allow_nan=False), encoding="utf-8")
+    part.write_text(json.dumps(plain, allow_nan=False), encoding="utf-8")
     part.replace(path)
+
+
+def _listed(value: Any) -> Any:
+    """Per-parameter numbers as a list in the order of the parameters, as the paper's tool writes them."""
+    if isinstance(value, Mapping) and value and all(isinstance(entry, float) for entry in value.values()):
+        return [_plain(entry) for entry in value.values()]
+    return _plain(value)
 
 
 def _plain(value: Any) -> Any:
@@ -24,8 +31,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        if value and all(isinstance(entry, int | float) for entry in value.values()):
-            return [_plain(entry) for entry in value.values()]  # as the paper's tool: in the order of the parameters
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]

@@ -43,6 +43,7 @@ class Coverage:
 
     uncovered: dict[str, str] = field(default_factory=dict)
     share: float = 1.0  # of all parameter elements that have individual gradients
+    flaw: str | None = None  # why the last step had no individual gradients at all
     coupled: bool = False
     regularised: bool = False
     accumulation: int = 1
@@ -253,6 +254,8 @@ class Tracker:
         if isinstance(self.schedule, Budget):
             self.schedule.spend(recorder.seconds)
         self._book("tracked steps", recorder.seconds)
+        if recorder.curvature_seconds:
+            self._book("curvature", recorder.curvature_seconds)
         self._before, self._observation, self.recorder = {}, None, None
 
     def _depart(self, step: Observation) -> None:
@@ -320,7 +323,7 @@ class Tracker:
         coverage, missing = self.coverage, step.uncovered
         for name in missing.keys() - coverage.uncovered.keys():
             log.warning("%s is left out of individual gradients: %s", name, missing[name])
-        coverage.uncovered = dict(missing)
+        coverage.uncovered, coverage.flaw = dict(missing), step.flaw
         everything = sum(p.numel() for p in step.parameters.values())
         left_out = sum(p.numel() for name, p in step.parameters.items() if name in missing)
         coverage.share = 1 - left_out / max(1, everything)

@@ -1,5 +1,6 @@
 """One backward pass of a tracked step, from before autograd runs it until its gradients are complete."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cockpit.core.errors import why
+from cockpit.core.errors import Undefined, why
 from cockpit.engine import capture
 from cockpit.engine.batch import Forward, batch_size_of
 from cockpit.engine.capture import Capture
@@ -20,6 +21,10 @@ from cockpit.engine.second_order import SecondOrder
 from cockpit.engine.settings import Settings
 from cockpit.layers.layout import Layout
 
+CHECKPOINTED = (
+    "activation checkpointing recomputes the forward pass whenever its tensors are read; "
+    "measuring individual gradients or curvature would run it again, and with it whatever it changes"
+)
 NO_LOSSES = (
     "no individual losses were seen; pass the loss as a module, use pit.loss(individual_losses), "
     "or for a model that returns its own loss watch(..., losses=...)"
@@ -69,13 +74,18 @@ class BackwardPass:
         self.capture: Capture | str = "individual gradients were not asked for"
         self._layouts: list[Layout | None] = []
         self._handles: list[Any] = []
+        recomputed = graph.checkpointed()
         try:
+            if recomputed:
+                raise Undefined(CHECKPOINTED)
             self._place()
         except Exception as error:
             self.capture = why(error)
         key = abs(key)
         self.curvature = SecondOrder(roots, seeds, self.parameters, self.capture, settings, key, self.half is not None)
-        self.curvature.compute(needs)
+        begin = time.perf_counter()
+        self.curvature.compute(needs, CHECKPOINTED if recomputed else None)
+        self.curvature_seconds = time.perf_counter() - begin
         self._listen()
 
     @property

@@ -89,6 +89,10 @@ class Graph:
         """Return the nodes of the given families."""
         return [node for node in self.nodes if family(node) in names]
 
+    def checkpointed(self) -> bool:
+        """Whether a part of the forward pass is recomputed during backward (``torch.utils.checkpoint``)."""
+        return any(family(node) == "CheckpointFunctionBackward" or _recomputed(node) for node in self.nodes)
+
     def paths(self, parameters: Mapping[str, Tensor], through: Iterable[Node]) -> Iterator[Path]:
         """Yield every way from an operation to a parameter; nodes in ``through`` are passed, not stopped at."""
         passed = set(through)
@@ -113,6 +117,14 @@ class Graph:
                             stack.append((user, result, (Link(user, slot, result), *chain)))
                     else:
                         yield Path(name, user, slot, shapes(below)[used], chain)
+
+
+def _recomputed(node: Node) -> bool:
+    for saved in ("mat1", "self", "input", "result"):
+        hook = getattr(getattr(node, f"_raw_saved_{saved}", None), "unpack_hook", None)
+        if hook is not None and getattr(hook, "__qualname__", "").startswith("_checkpoint_hook"):
+            return True
+    return False
 
 
 def edge(node: Node, output: int = 0) -> torch.autograd.graph.GradientEdge:

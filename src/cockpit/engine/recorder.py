@@ -39,6 +39,8 @@ class Recorder:
         self.in_update = False
         self.known_size: int | None = None  # the paper's ``info``
         self.known_losses: Tensor | None = None
+        self.curvature_seconds = 0.0
+        self._running = False
         self._forwards: deque[Forward] = deque(maxlen=4)
         self._calls: deque[LossCall] = deque(maxlen=8)
         self._before: dict[str, Tensor] = {}
@@ -67,6 +69,8 @@ class Recorder:
         self, proceed: Proceed, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...], done: Callable[[], None]
     ) -> None:
         """Run one backward pass and keep what it shows; ``done`` is called when the gradients are complete."""
+        if self._running:  # a backward pass inside this one: reentrant checkpointing, a function's own gradient
+            return proceed()
         begin = time.perf_counter()
         try:
             with warnings.catch_warnings():
@@ -75,9 +79,11 @@ class Recorder:
         except Exception as error:  # a user's training never breaks because it is watched
             self.flaw, started = why(error), None
         self.seconds += time.perf_counter() - begin
+        self._running = True
         try:
             proceed(self.retain)
         finally:
+            self._running = False
             if started is not None:
                 started.release()
         if started is not None:
@@ -88,7 +94,8 @@ class Recorder:
 
     def _begin(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> BackwardPass | None:
         graph = Graph([root.grad_fn for root in roots if root.grad_fn is not None])
-        if not any(id(parameter) in graph.leaves for parameter in self.parameters.values()):
+        ours = any(id(parameter) in graph.leaves for parameter in self.parameters.values())
+        if not ours and not graph.checkpointed():
             return None
         if not self._belongs():
             return None
@@ -104,6 +111,7 @@ class Recorder:
 
     def _end(self, finished: BackwardPass) -> None:
         self.half = finished.half
+        self.curvature_seconds += finished.curvature_seconds
         self.flaw = self.flaw or finished.problem
         self.microbatches.append(finished.microbatch())
         self._take_gradient()

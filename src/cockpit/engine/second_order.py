@@ -33,16 +33,20 @@ class SecondOrder:
         self.diagonals: dict[Diagonal, list[Vectors] | str] = {}
         self.eigenpair: lanczos.Eigenpair | str | None = None
 
-    def compute(self, needs: frozenset[Need]) -> None:
-        """Fill :attr:`diagonals` and :attr:`eigenpair`."""
+    def compute(self, needs: frozenset[Need], impossible: str | None = None) -> None:
+        """Fill :attr:`diagonals` and :attr:`eigenpair`, or say why they are impossible."""
         for need in needs:
             if isinstance(need, Diagonal):
                 try:
+                    if impossible:
+                        raise Undefined(impossible)
                     self.diagonals[need] = self._diagonal(need)
                 except Exception as error:
                     self.diagonals[need] = why(error)
         if MAX_EIGENVALUE in needs:
             try:
+                if impossible:
+                    raise Undefined(impossible)
                 self.eigenpair = self._largest()
             except Exception as error:
                 self.eigenpair = why(error)

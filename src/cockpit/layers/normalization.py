@@ -1,5 +1,7 @@
 """Scales and shifts of normalisation layers: g_n sums the gradient times the normalised input over positions."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -28,9 +30,14 @@ def batch_norm(use: Use) -> Form | None:
     if node._saved_training:
         mean, rstd = node._saved_result1, node._saved_result2
     else:
-        mean, rstd = node._saved_running_mean, torch.rsqrt(node._saved_running_var + node._saved_eps)
+        mean, rstd = node._saved_running_mean, torch.rsqrt(node._saved_running_var + _epsilon(node))
     shape = (1, -1) + (1,) * (inputs.dim() - 2)
     return _channels(use, (inputs - mean.view(shape)) * rstd.view(shape) * use.grad)
+
+
+def _epsilon(node: Any) -> float:
+    """cuDNN's node calls it otherwise."""
+    return float(node._saved_eps if hasattr(node, "_saved_eps") else node._saved_epsilon)
 
 
 def group_norm(use: Use) -> Form | None:
