@@ -10,14 +10,15 @@ import sys
 import time
 from typing import Any
 
-import cockpit
 import torch
-from cockpit.core.errors import CockpitError
 from tests.cases import CASES, Batch, Case
 from tests.reference import reference_run
 from tests.test_table import allowed
 from tests.watched import all_quantities, mismatch
 from torch import Tensor, nn
+
+import cockpit
+from cockpit.core.errors import CockpitError
 
 
 def moved(value: Any, device: str) -> Any:

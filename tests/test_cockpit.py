@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import cockpit.quantities as quantities
 import pytest
 import torch
+from torch import nn
+
+import cockpit.quantities as quantities
 from cockpit import Cockpit, configuration, extend
 from cockpit.context import get_batch_size, get_individual_losses
 from cockpit.core.errors import CockpitError
@@ -16,7 +18,6 @@ from cockpit.quantities.bin_adaptation import GradAbsMax, ParamAbsMax
 from cockpit.quantities.quantity import SingleStepQuantity, TwoStepQuantity
 from cockpit.utils.configuration import quantities_cls_for_configuration
 from cockpit.utils.schedules import linear
-from torch import nn
 
 STEPS, BATCH = 5, 4
 
@@ -71,7 +72,8 @@ def test_values_appear_when_the_context_is_left() -> None:
 @pytest.mark.parametrize("label", ["economy", "business", "full"])
 def test_presets_are_nested(label: str) -> None:
     economy = {
-        "Loss", "Time", "Alpha", "Distance", "UpdateSize", "GradNorm", "NormTest", "InnerTest", "OrthoTest", "GradHist1d",
+        "Loss", "Time", "Alpha", "Distance", "UpdateSize", "GradNorm", "NormTest", "InnerTest", "OrthoTest",
+        "GradHist1d",
     }  # fmt: skip
     expected = {
         "economy": economy,
@@ -97,7 +99,7 @@ def test_a_quantity_of_the_papers_kind() -> None:
             return []
 
         def _compute(self, global_step: int, params: list[Any], batch_loss: torch.Tensor) -> float:
-            return float(get_individual_losses(global_step).sum()) / get_batch_size(global_step)
+            return float(get_individual_losses(global_step).detach().sum()) / get_batch_size(global_step)
 
     class GradientTwice(SingleStepQuantity):
         """Needs the graph after the backward pass."""
@@ -107,7 +109,7 @@ def test_a_quantity_of_the_papers_kind() -> None:
 
         def _compute(self, global_step: int, params: list[Any], batch_loss: torch.Tensor) -> float:
             grads = torch.autograd.grad(batch_loss, params, create_graph=True)
-            return float(sum(grad.square().sum() for grad in grads)) ** 0.5
+            return float(sum(grad.detach().square().sum() for grad in grads)) ** 0.5
 
     mean, twice, loss, norm = MeanLoss(linear(1)), GradientTwice(linear(2)), quantities.Loss(), quantities.GradNorm()
     run([mean, twice, loss, norm])

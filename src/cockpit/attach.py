@@ -3,10 +3,12 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
+from inspect import ismethod
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakMethod
 
 import torch
 from torch import Tensor, nn
@@ -62,14 +64,34 @@ def watch(
         step: Number of the first step, for a run that is continued.
         seed: Seed of the estimators; the global random state is never touched.
     """
-    optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
-    _check(model, optimizers, loss_fn, batch_axis, batch_size, step)
+    optimizers: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
+    _check(model, optimizers, loss_fn)
+    _check_options(batch_axis, batch_size, losses, scaler, step)
     chosen = resolve(quantities)
     schedule: Schedule = Budget(budget, grace)
     if every is not None:
         schedule = as_schedule(every)
     settings = Settings(batch_axis, batch_size, losses, Finder(batch_axis), LossScale(scaler), seed=seed)
     return Watch(model, optimizers, loss_fn, chosen, schedule, settings, step, run)
+
+
+class Hook:
+    """A forward hook that keeps nothing alive, and does nothing in a copied or saved model."""
+
+    def __init__(self, call: Callable[..., None]) -> None:
+        self._call = WeakMethod(call) if ismethod(call) else lambda: call
+
+    def __call__(self, *args: Any) -> None:
+        """Pass the call on; a model compiled in the loop traces this, and nothing of it stays in the code."""
+        call = None if torch.compiler.is_compiling() else self._call()
+        if call is not None:
+            call(*args)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return nullcontext().__exit__  # takes anything, does nothing, and needs no cockpit to be loaded
+
+    def __reduce__(self) -> Any:
+        return getattr, (nullcontext(), "__exit__")
 
 
 class Watch:
@@ -87,6 +109,7 @@ class Watch:
         run: str | Path | bool | None,
     ) -> None:
         self.step = step  #: number of the step under way
+        self._first = step
         self._model, self._optimizers, self._loss_fn, self._run = model, optimizers, loss_fn, run
         self._stepped: set[int] = set()
         self._hooks: list[Any] = []
@@ -116,7 +139,9 @@ class Watch:
 
     def log(self, /, step: int | None = None, **metrics: Any) -> None:
         """Record numbers of your own beside the quantities, under the last finished step or the one given."""
-        self._tracker.log(max(self.step - 1, 0) if step is None else step, metrics)
+        if step is not None and not _whole(step, 0):
+            raise CockpitError(f"log(step={step!r}): give the number of a step, 0 or more")
+        self._tracker.log(max(self.step - 1, self._first) if step is None else step, metrics)
 
     def get_output(self) -> dict[int, dict[str, Any]]:
         """Return ``{step: {quantity: value}}``; a value is None where it is undefined, ``history`` says why."""
@@ -137,6 +162,8 @@ class Watch:
             return
         self._closed = True
         self._disarm()
+        if self.step > self._first:
+            self._tracker.history.discard(self.step)  # begun, but the optimizer never took it
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -164,35 +191,44 @@ class Watch:
             self._arm()
 
     def _arm(self) -> None:
-        recorder = self._tracker.recorder
-        assert recorder is not None
         self._armed.close()
-        self._keep_hook(self._model.register_forward_hook(self._model_called, with_kwargs=True))
-        if isinstance(self._loss_fn, nn.Module):
-            self._keep_hook(self._loss_fn.register_forward_hook(self._loss_called, with_kwargs=True))
-        tap.listen(self._tracker.backward)
-        self._armed.callback(tap.leave, self._tracker.backward)
-        if self._tracker.settings.compiled_seen or _is_compiled(self._model):
-            self._armed.enter_context(torch.compiler.set_stance("force_eager"))
-        if double_backward(recorder.needs):
-            for context in _differentiable_twice(self._model):
-                self._armed.enter_context(context)
+        for module, called in ((self._model, self._model_called), (self._loss_fn, self._loss_called)):
+            if isinstance(module, nn.Module):
+                handle = module.register_forward_hook(Hook(called), with_kwargs=True)
+                self._armed.callback(handle.remove)
+        tap.listen(self._tracker)
+        self._armed.callback(tap.leave, self._tracker)
+        switches = self._switches()
+        if switches:  # only while the model computes: the user's own settings hold everywhere else
+            entered = ExitStack()
 
-    def _keep_hook(self, handle: Any) -> None:
-        self._armed.callback(handle.remove)
+            def enter_all(*_: Any) -> None:
+                for switch in switches:
+                    entered.enter_context(switch())
+
+            leave = Hook(lambda *_: entered.close())
+            self._armed.callback(self._model.register_forward_pre_hook(Hook(enter_all), prepend=True).remove)
+            self._armed.callback(self._model.register_forward_hook(leave, always_call=True).remove)
+            self._armed.callback(entered.close)
+
+    def _switches(self) -> list[Callable[[], Any]]:
+        """What the forward pass of this step must run under."""
+        switches: list[Callable[[], Any]] = []
+        if self._tracker.settings.compiled_seen or _is_compiled(self._model):
+            switches.append(lambda: torch.compiler.set_stance("force_eager"))
+        recorder = self._tracker.recorder
+        if recorder is not None and double_backward(recorder.needs):
+            switches += _differentiable_twice(self._model)
+        return switches
 
     def _disarm(self) -> None:
         self._armed.close()
 
     def _model_called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        if torch.compiler.is_compiling():  # a model compiled in the loop traces this: nothing of it stays in the code
-            return
         if self._tracker.recorder is not None and torch.is_grad_enabled():
             self._tracker.recorder.saw_model(args, kwargs, output)
 
     def _loss_called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
         if self._tracker.recorder is not None and torch.is_grad_enabled():
             self._tracker.recorder.saw_loss(module, (*args, *kwargs.values()), output)
 
@@ -207,7 +243,7 @@ class Watch:
         if len(self._stepped) == len(self._optimizers):
             self._finish_step()
         elif self._tracker.recorder is not None:
-            self._tracker.recorder.in_update = False
+            self._tracker.recorder.in_update, self._tracker.recorder.updated = False, True
 
     def _finish_step(self) -> None:
         self._stepped.clear()
@@ -231,13 +267,15 @@ class Watch:
         ]
 
 
-def _check(model: Any, optimizers: Sequence[Any], loss_fn: Any, batch_axis: Any, batch_size: Any, step: Any) -> None:
+def _check(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
     if not isinstance(model, nn.Module):
         raise CockpitError(f"model is {type(model).__name__}; give a torch.nn.Module")
     trainable = [p for p in model.parameters() if p.requires_grad]
     if not trainable:
         has = "only frozen parameters" if any(True for _ in model.parameters()) else "no parameters"
         raise CockpitError(f"the model {type(model).__name__} has {has}; there is nothing to watch")
+    if not optimizers:
+        raise CockpitError("the list of optimizers is empty; give the torch.optim.Optimizer that trains the model")
     for optimizer in optimizers:
         if not isinstance(optimizer, Optimizer):
             raise CockpitError(f"optimizer is {type(optimizer).__name__}; give a torch.optim.Optimizer, or a list")
@@ -253,12 +291,23 @@ def _check(model: Any, optimizers: Sequence[Any], loss_fn: Any, batch_axis: Any,
         if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse and module.weight.requires_grad:
             where = name or "the model"
             raise CockpitError(f"{where} has sparse=True; sparse gradients are not supported: use sparse=False")
-    if not isinstance(batch_axis, int) or isinstance(batch_axis, bool) or batch_axis < 0:
+
+
+def _check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any) -> None:
+    if not _whole(batch_axis, 0):
         raise CockpitError(f"batch_axis is {batch_axis!r}; give a whole number, 0 or more")
-    if batch_size is not None and not callable(batch_size) and not (isinstance(batch_size, int) and batch_size > 0):
+    if batch_size is not None and not callable(batch_size) and not _whole(batch_size, 1):
         raise CockpitError(f"batch_size is {batch_size!r}; give a positive whole number or a callable")
-    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+    if losses is not None and not callable(losses):
+        raise CockpitError(f"losses is {losses!r}; give a callable losses(output, *inputs) -> one loss per sample")
+    if scaler is not None and not (hasattr(scaler, "get_scale") and hasattr(scaler, "is_enabled")):
+        raise CockpitError(f"scaler is {scaler!r}; give the torch.amp.GradScaler itself")
+    if not _whole(step, 0):
         raise CockpitError(f"step is {step!r}; give the number of the first step, 0 or more")
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _is_compiled(model: nn.Module) -> bool:
@@ -270,14 +319,14 @@ def _is_compiled(model: nn.Module) -> bool:
     )
 
 
-def _differentiable_twice(model: nn.Module) -> list[Any]:
+def _differentiable_twice(model: nn.Module) -> list[Callable[[], Any]]:
     """Fused attention and fused recurrent layers have no second derivative: their plain versions do."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    contexts: list[Any] = [sdpa_kernel(SDPBackend.MATH)]
+    switches: list[Callable[[], Any]] = [lambda: sdpa_kernel(SDPBackend.MATH)]
     if any(isinstance(module, nn.RNNBase) for module in model.modules()):
-        contexts += [torch.backends.cudnn.flags(enabled=False), _without_onednn()]
-    return contexts
+        switches += [lambda: torch.backends.cudnn.flags(enabled=False), _without_onednn]
+    return switches
 
 
 @contextmanager

@@ -87,7 +87,7 @@ class Cockpit:
                 'and give the unreduced values as info["individual_losses"]'
             )
         size = facts.get("batch_size")
-        if size is not None and (not isinstance(size, int) or size < 1):
+        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
             raise CockpitError(f"batch_size is {size!r}; give the number of samples")
         if size is None and not isinstance(facts.get("individual_losses"), Tensor) and self._needs_samples(global_step):
             raise CockpitError(
@@ -164,12 +164,12 @@ class _Context:
             tracker.recorder.known_size = self._info.get("batch_size")
             losses = self._info.get("individual_losses")
             tracker.recorder.known_losses = losses if isinstance(losses, Tensor) and losses.dim() else None
-            tap.listen(tracker.backward)
+            tap.listen(tracker)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        tap.leave(self._tracker.backward)
+        tap.leave(self._tracker)
         try:
             if kind is not None:  # the loop was left: its error passes through untouched
                 self._tracker.abandon()

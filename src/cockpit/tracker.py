@@ -19,8 +19,7 @@ from cockpit.engine.needs import LINE, UPDATE, Need
 from cockpit.engine.observation import Line, LineEnd, Observation
 from cockpit.engine.recorder import Recorder
 from cockpit.engine.settings import Settings
-from cockpit.engine.tap import Proceed
-from cockpit.quantities import QUANTITIES, preset
+from cockpit.quantities import PRESETS, QUANTITIES, preset
 from cockpit.quantities._base import Measured, Moment, Quantity, SingleStepQuantity, total
 
 log = logging.getLogger("cockpit")
@@ -56,7 +55,11 @@ def resolve(quantities: str | Iterable[Any]) -> list[Quantity]:
     if isinstance(quantities, str):
         if quantities in QUANTITIES:
             return [QUANTITIES[quantities]()]
+        if quantities not in PRESETS:
+            raise unknown("preset or quantity", quantities, [*PRESETS, *QUANTITIES])
         return [quantity() for quantity in preset(quantities)]
+    if not isinstance(quantities, Iterable):
+        raise CockpitError(f"quantities is {quantities!r}; give a preset name or a list of quantities")
     found = [_one(entry) for entry in quantities]
     names = [quantity.name for quantity in found]
     for name in names:
@@ -131,25 +134,44 @@ class Tracker:
         parameters = self._parameters()
         self.recorder = Recorder(step, parameters, needs, self.settings)
         self.recorder.retain = not self._defer and any(quantity.create_graph(step) for quantity in self._due)
+        self._remember_start(parameters)
+        return True
+
+    def _remember_start(self, parameters: Mapping[str, Tensor]) -> None:
         if self._start:
             for name, parameter in parameters.items():
                 if name not in self._start:  # unfrozen since: it has not moved yet
                     self._start[name] = parameter.detach().clone()
-        return True
 
     def needs(self) -> frozenset[Need]:
         """Everything that the due quantities ask for."""
         return frozenset[Need]().union(*(quantity.needs for quantity in self._due))
 
-    def backward(self, proceed: Proceed, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> None:
-        """Stand in for a backward pass (see ``engine.tap``)."""
-        if self.recorder is None:
-            return proceed()
-        return self.recorder.backward(proceed, roots, seeds, self._complete)
+    # ---- a backward pass (see ``engine.tap``)
 
-    def _complete(self) -> None:
+    def before(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> None:
+        """A backward pass is about to run."""
         recorder = self.recorder
-        if recorder is None or self._defer:
+        if recorder is None:
+            return
+        if not recorder.microbatches:
+            recorder.parameters = self._parameters()  # a parameter may have been frozen or unfrozen since
+            self._remember_start(recorder.parameters)
+        recorder.before(roots, seeds)
+
+    def attach(self) -> bool:
+        """Place hooks on its graph."""
+        return self.recorder is not None and self.recorder.attach()
+
+    def detach(self) -> None:
+        """Remove them."""
+        if self.recorder is not None:
+            self.recorder.detach()
+
+    def after(self) -> None:
+        """Its gradients are complete."""
+        recorder = self.recorder
+        if recorder is None or not recorder.after() or self._defer:
             return
         if len(recorder.microbatches) >= self.coverage.accumulation:
             self.measure()
@@ -242,7 +264,8 @@ class Tracker:
         with torch.no_grad(), torch.autocast(_device(recorder.parameters), enabled=False):
             if self._before:
                 now = recorder.parameters
-                step.update = {name: now[name].detach() - before for name, before in self._before.items()}
+                moved = {name: before for name, before in self._before.items() if name in now}
+                step.update = {name: now[name].detach() - before for name, before in moved.items()}
             for quantity in self._due:
                 if quantity.moment is Moment.UPDATE:
                     self._record(quantity, step, step.step)
@@ -314,7 +337,8 @@ class Tracker:
         for name, value in metrics.items():
             if name in QUANTITIES:
                 raise CockpitError(f"log({name}=...): this is the name of a quantity; choose another")
-            number = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+            single = getattr(value, "ndim", None) is not None and getattr(value, "size", None) is not None
+            number = value.item() if single and _elements(value) == 1 else value  # a tensor or numpy's own numbers
             if not isinstance(number, int | float) or isinstance(number, bool):
                 raise CockpitError(f"log({name}={value!r}): give a number")
             self.history.append(Record(step, name, Kind.SCALAR, float(number)))
@@ -374,6 +398,10 @@ def _line(start: Departure, end: LineEnd) -> Line:
         (first.loss_variance, end.loss_variance),
         (first.slope_variance, end.slope_variance),
     )
+
+
+def _elements(value: Any) -> int:
+    return int(value.numel()) if isinstance(value, Tensor) else int(value.size)
 
 
 def _device(parameters: Mapping[str, Tensor]) -> str:

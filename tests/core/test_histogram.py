@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from cockpit.core.errors import unknown
 from cockpit.core.histogram import Histogram
 from cockpit.core.history import History

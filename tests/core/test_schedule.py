@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+
 from cockpit.core.errors import CockpitError
 from cockpit.core.schedule import Budget, as_schedule, linear, logarithmic
 
@@ -21,7 +24,7 @@ def test_logarithmic_is_dense_early_and_holds_its_ends() -> None:
     assert tracked[0] == 0
     assert tracked[-1] == 1000
     assert len(tracked) <= 21
-    gaps = [b - a for a, b in zip(tracked, tracked[1:], strict=False)]
+    gaps = [b - a for a, b in pairwise(tracked)]
     assert gaps[0] < gaps[-1]
     assert not logarithmic(0, 1, init=False)(0)
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+
 from cockpit import watch
 from cockpit.quantities import HessMaxEV, HessTrace, TICDiag
-from torch import nn
 
 
 def trained(quantities: list[Any], seed: int = 0) -> Any:
@@ -27,8 +28,8 @@ def test_estimates_are_unbiased_and_their_error_is_honest(estimate: str, exact: 
     record = trained([HessTrace(curvature=estimate, samples=400)])
     errors = record.details["standard_error"]
     for name, value in true.items():
-        assert errors[name] > 0
-        assert abs(record.value[name] - value) < 5 * errors[name]
+        assert abs(record.value[name] - value) < 5 * errors[name] + 1e-9
+    assert max(errors.values()) > 1e-3
     assert record.details["curvature"] == estimate
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from cockpit.core.errors import Undefined
 from cockpit.engine.lanczos import largest
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+
 from cockpit.engine import statistics
 from cockpit.engine.binning import Bins
 from cockpit.engine.statistics import Wanted

@@ -23,6 +23,10 @@ class History:
     def __len__(self) -> int:
         return sum(len(records) for records in self._steps.values())
 
+    def discard(self, step: int) -> None:
+        """Drop the records of a step."""
+        self._steps.pop(step, None)
+
     def steps(self) -> list[int]:
         """Return the steps with records, in order."""
         return sorted(self._steps)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,9 +10,9 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
 from cockpit.engine import capture
-from cockpit.engine.batch import Forward, batch_size_of
+from cockpit.engine.batch import REMEDY, Forward, batch_size_of
 from cockpit.engine.capture import Capture
-from cockpit.engine.graph import Graph
+from cockpit.engine.graph import Graph, Node, Result
 from cockpit.engine.losses import LossCall, share
 from cockpit.engine.needs import LOSSES, Diagonal, Need, per_sample
 from cockpit.engine.observation import Microbatch
@@ -35,18 +35,18 @@ NO_LOSSES = (
 class Seen:
     """What the forward pass showed, as far as it leads to the backpropagated number."""
 
-    forwards: list[Forward] = field(default_factory=list)
-    calls: list[LossCall] = field(default_factory=list)
+    forwards: list[tuple[Node, Forward]] = field(default_factory=list)
+    calls: list[tuple[Node, LossCall]] = field(default_factory=list)
     size: int | None = None  # told by the user, in the paper's ``info``
     losses: Tensor | None = None
 
-    def outputs(self, graph: Graph) -> list[Tensor]:
-        """What the model returned."""
-        return [t for forward in self.forwards for t in forward.predictions if t.grad_fn in graph]
+    def outputs(self) -> list[Result]:
+        """What the model returned, without a loss of its own."""
+        return [result for node, forward in self.forwards for result in forward.results(node) if result.shape]
 
-    def predictions(self) -> list[Tensor]:
+    def predictions(self) -> list[Result]:
         """What the loss was given."""
-        return [call.prediction for call in self.calls if call.prediction is not None]
+        return [call.prediction for _, call in self.calls if call.prediction is not None]
 
 
 class BackwardPass:
@@ -86,7 +86,6 @@ class BackwardPass:
         begin = time.perf_counter()
         self.curvature.compute(needs, CHECKPOINTED if recomputed else None)
         self.curvature_seconds = time.perf_counter() - begin
-        self._listen()
 
     @property
     def problem(self) -> str | None:
@@ -103,10 +102,12 @@ class BackwardPass:
         if not self._needs_samples():
             return
         seen, settings = self.seen, self.settings
-        self.samples = seen.size or batch_size_of(seen.forwards, seen.calls, seen.losses, settings)
+        forwards, calls = [forward for _, forward in seen.forwards], [call for _, call in seen.calls]
+        given = seen.size or settings.batch_size
+        self.samples = batch_size_of(forwards, calls, seen.losses, given, settings.batch_axis)
         self.sources = self._sources()
         if LOSSES in self.needs:
-            self._layouts = [self._placed(call.prediction) for call in seen.calls]
+            self._layouts = [self._placed(call.prediction) for call in calls]
         if any(node.name().startswith("CompiledFunction") for node in self.graph.nodes):
             settings.compiled_seen = True
         outputs = self._outputs() if self._needs_diagonal() else []
@@ -115,47 +116,51 @@ class BackwardPass:
         )
 
     def _sources(self) -> list[Source]:
-        """Tensors whose samples are known, the surest kind first: losses given, outputs, what a loss was given."""
-        fallback: list[Source] = []
+        """Results whose samples are known, the surest kind first: losses given, outputs, what a loss was given."""
+        losses = self.seen.losses
         kinds = [
-            [] if self.seen.losses is None else [self.seen.losses],
-            self.seen.outputs(self.graph),
-            [call.values for call in self.seen.calls if call.values is not None],
+            [] if losses is None or losses.grad_fn is None else [Result.of(losses)],
+            self.seen.outputs(),
+            [call.given for _, call in self.seen.calls if call.given is not None],
             self.seen.predictions(),
         ]
-        for tensors in kinds:
-            described = [capture.source_of(t, self.samples, self.settings.batch_axis) for t in capture.topmost(tensors)]
+        fallback: list[Source] = []
+        for results in kinds:
+            described = [capture.source_of(r, self.samples, self.settings.batch_axis) for r in capture.topmost(results)]
             found = [source for source in described if source is not None]
             if found and all(source.layout.axis_of(source.shape) >= 0 for source in found):
                 return found
             fallback = fallback or found[:1]
+        shapes = [result.shape for results in kinds for result in results]
+        if shapes and not fallback:
+            raise Undefined(f"a batch of {self.samples} samples does not fit the output of shape {shapes[0]}; {REMEDY}")
         return fallback
 
     def _outputs(self) -> list[Source]:
         """The network's outputs, where the loss begins: what the model returned, what the loss module was given, or
         what stands below a known loss in the graph.
         """
-        returned = self.seen.outputs(self.graph)
-        axis = self.settings.batch_axis
-        found = [capture.source_of(tensor, self.samples, axis) for tensor in capture.topmost(returned)]
+        returned, axis = self.seen.outputs(), self.settings.batch_axis
+        found = [capture.source_of(result, self.samples, axis) for result in capture.topmost(returned)]
         if found and None not in found:
             return [source for source in found if source is not None]
         given = capture.topmost(self.seen.predictions())
-        layouts = [self._placed(tensor) for tensor in given]
+        layouts = [self._placed(result) for result in given]
         if given and None not in layouts:
-            described = [capture.described(tensor.grad_fn, tensor.output_nr) for tensor in given]
-            placed = zip(described, layouts, strict=True)
-            return [replace(source, layout=layout) for source, layout in placed if layout is not None]
-        where = None if returned else capture.loss_input(self.graph)
-        layout = None if where is None else self.settings.finder.place(self.graph, *where, self.samples, self.sources)
-        return [] if where is None or layout is None else [replace(capture.described(*where), layout=layout)]
+            both = zip(given, layouts, strict=True)
+            return [capture.placed_at(result, layout) for result, layout in both if layout is not None]
+        below = None if returned else capture.loss_input(self.graph)
+        if below is None:
+            return []
+        layout = self.settings.finder.place(self.graph, below.node, below.output, self.samples, self.sources)
+        return [] if layout is None else [capture.placed_at(below, layout)]
 
-    def _placed(self, prediction: Tensor | None) -> Layout | None:
+    def _placed(self, prediction: Result | None) -> Layout | None:
         """Where the samples are in what the loss was given."""
-        if prediction is None or prediction.grad_fn not in self.graph:
+        if prediction is None or prediction.node not in self.graph:
             return None
         for source in self.sources:
-            if source.node is prediction.grad_fn:
+            if source.node is prediction.node and source.output == prediction.output:
                 return source.layout
         if self.sources:
             return self.settings.finder.place_above(prediction, self.samples, self.sources)
@@ -164,12 +169,12 @@ class BackwardPass:
 
     # ---- while autograd runs
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Place hooks on the graph."""
         if isinstance(self.capture, Capture) and per_sample(self.needs):
             self.capture.watch()
-        for call in self.seen.calls:
-            call.arrived.clear()
-            self._handles.append(call.node.register_prehook(_keeper(call)))
+        for node, call in self.seen.calls:
+            self._handles.append(node.register_prehook(_keeper(call)))
 
     def release(self) -> None:
         """Remove all hooks."""
@@ -208,24 +213,25 @@ class BackwardPass:
                     return self._from_model()
                 placed = zip(seen.calls, self._layouts, strict=True)
                 axis = self.settings.batch_axis
-                return torch.stack([call.contributions(self.samples, layout, axis) for call, layout in placed]).sum(0)
+                parts = [call.contributions(self.samples, layout, axis) for (_, call), layout in placed]
+                return torch.stack(parts).sum(0)
         except Exception as error:
             return why(error)
 
     def _from_model(self) -> Tensor | str:
         """Individual losses of a model that returns its own: a callable, or an entry ``losses`` of its output."""
-        for forward in self.seen.forwards:
-            values = forward.individual_losses(self.settings.losses)
-            if values is not None:
-                return share(values, float(self.loss), self.samples)
+        for _, forward in self.seen.forwards:
+            if isinstance(forward.losses, str):
+                return forward.losses
+            if forward.losses is not None:
+                return share(forward.losses, float(self.loss), self.samples)
         return NO_LOSSES
 
 
 def _keeper(call: LossCall) -> Callable[[Sequence[Tensor]], None]:
     def keep(grads: Sequence[Tensor]) -> None:
-        grad = grads[call.output.output_nr]
-        if grad is not None:
-            call.arrived.append(grad.detach())
+        grad = grads[call.output]
+        call.arrived = None if grad is None else grad.detach()
 
     return keep
 

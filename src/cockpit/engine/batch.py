@@ -1,4 +1,8 @@
-"""How many samples a step has, read off the model's calls."""
+"""What a forward call of the model showed: how many samples, which results, individual losses.
+
+It is noted on the autograd nodes of the results, not kept here: it lives as long as the graph does, and calls that lead
+to no backward pass (an evaluation without ``no_grad``) leave nothing behind.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,66 +12,69 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
+from cockpit.engine.graph import Graph, Node, Result
 from cockpit.engine.losses import LossCall
-from cockpit.engine.settings import Settings
 
 REMEDY = "give it with watch(..., batch_size=N or a callable of the model's arguments), or say batch_axis="
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """One forward call of the model."""
+    """One forward call: noted on the nodes of its results."""
 
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    output: Any
-    tensors: tuple[Tensor, ...]  # results that are part of the graph
+    size: int | str | None  # number of samples as told by the user's callable or read off the inputs; a reason
+    losses: Tensor | str | None  # individual losses of a model that returns its own, detached
+    outputs: tuple[tuple[int, tuple[int, ...]], ...]  # (output of the node, shape) of the results on this node
 
-    @classmethod
-    def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> "Forward":
-        """Keep a call."""
-        return cls(args, kwargs, output, tuple(t for t in _tensors(output) if t.grad_fn is not None))
+    def results(self, node: Node) -> list[Result]:
+        """The results of the call that live on ``node``."""
+        meta = node._input_metadata
+        return [Result(node, out, shape, meta[out].dtype, meta[out].device) for out, shape in self.outputs]
 
-    @property
-    def predictions(self) -> list[Tensor]:
-        """Results with a batch: not the loss itself."""
-        return [t for t in self.tensors if t.dim()]
 
-    def size(self, axis: int) -> int | None:
-        """Samples of the first input that has the axis; where the output has no room for them, the output decides."""
-        inputs, results = _shape([*self.args, self.kwargs], axis), _shape([self.output], 0)
-        if inputs is None or results is None:
-            shape = inputs or results
-            return None if shape is None else shape[min(axis, len(shape) - 1)]
-        fits = inputs[axis] > 0 and any(size % inputs[axis] == 0 for size in results)
-        return inputs[axis] if fits else results[0]
+def note(
+    key: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    output: Any,
+    axis: int,
+    batch_size: int | Callable[..., int] | None,
+    losses: Callable[..., Tensor] | None,
+) -> None:
+    """Note a forward call on the nodes of its results."""
+    by_node: dict[Node, list[Tensor]] = {}
+    for tensor in tensors_in(output):
+        if tensor.grad_fn is not None:
+            by_node.setdefault(tensor.grad_fn, []).append(tensor)
+    if not by_node:
+        return
+    size = _told(batch_size, args, kwargs) if callable(batch_size) else _size(args, kwargs, output, axis)
+    individual = _individual_losses(losses, args, kwargs, output)
+    for node, tensors in by_node.items():
+        places = tuple((tensor.output_nr, tuple(tensor.shape)) for tensor in tensors)
+        node.metadata[key] = Forward(size, individual, places)
 
-    def individual_losses(self, losses: Callable[..., Tensor] | None) -> Tensor | None:
-        """Individual losses by the user's callable, or by convention an entry ``losses`` of the output."""
-        if losses is not None:
-            with torch.no_grad():
-                return losses(self.output, *self.args, **self.kwargs)
-        if isinstance(self.output, dict):
-            return self.output.get("losses")
-        return getattr(self.output, "losses", None)
+
+def noted(key: str, graph: Graph) -> list[tuple[Node, Any]]:
+    """Everything noted under ``key`` on the nodes of a graph."""
+    return [(node, found) for node in graph.nodes if (found := node.metadata.get(key)) is not None]
 
 
 def batch_size_of(
-    forwards: Sequence[Forward], calls: Sequence[LossCall], losses: Tensor | None, settings: Settings
+    forwards: Sequence[Forward], calls: Sequence[LossCall], losses: Tensor | None, given: Any, axis: int
 ) -> int:
     """Number of samples of one backward pass; raises ``Undefined`` with the remedy where it cannot be known."""
-    if callable(settings.batch_size):
-        if forwards:
-            return sum(int(settings.batch_size(*f.args, **f.kwargs)) for f in forwards[-1:])
-        raise Undefined(f"the model was not called, so batch_size(...) could not be asked; {REMEDY}")
-    if settings.batch_size is not None:
-        return settings.batch_size
+    if isinstance(given, int):
+        return given
     if losses is not None and losses.dim():
         return losses.shape[0]
-    sizes = {size for forward in forwards if (size := forward.size(settings.batch_axis)) is not None}
+    for forward in forwards:
+        if isinstance(forward.size, str):
+            raise Undefined(forward.size)
+    sizes = {forward.size for forward in forwards if isinstance(forward.size, int)}
     if not sizes:
-        tensors = [t for call in calls for t in (call.prediction, call.values) if t is not None]
-        sizes = {t.shape[settings.batch_axis] for t in tensors if t.dim() > settings.batch_axis}
+        shapes = [result.shape for call in calls for result in (call.prediction, call.given) if result is not None]
+        sizes = {shape[axis if len(shape) > axis else 0] for shape in shapes if shape}
     if len(sizes) != 1:
         seen = "no call of the model was seen" if not sizes else f"calls with {sorted(sizes)} samples were seen"
         raise Undefined(f"the batch size cannot be known ({seen}); {REMEDY}")
@@ -77,23 +84,61 @@ def batch_size_of(
     return size
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def _told(batch_size: Callable[..., int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str:
+    try:
+        size = batch_size(*args, **kwargs)
+    except Exception as error:
+        return f"batch_size(...) failed: {type(error).__name__}: {error}"
+    if isinstance(size, int) and size > 0:
+        return size
+    return f"batch_size(...) returned {size!r}; return a number of samples"
+
+
+def _size(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, axis: int) -> int | None:
+    """Samples of the first input that has the axis; where the output has no room for them, the output decides."""
+    inputs, results = _shape([*args, kwargs], axis), _shape([output], 0)
+    if inputs is None or results is None:
+        shape = inputs or results
+        return None if shape is None else shape[min(axis, len(shape) - 1)]
+    fits = inputs[axis] > 0 and any(size % inputs[axis] == 0 for size in results)
+    return inputs[axis] if fits else results[0]
+
+
+def _individual_losses(
+    losses: Callable[..., Tensor] | None, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+) -> Tensor | str | None:
+    """By the user's callable, or by convention an entry ``losses`` of the output."""
+    try:
+        if losses is not None:
+            with torch.no_grad():
+                found: Any = losses(output, *args, **kwargs)
+        else:
+            found = output.get("losses") if isinstance(output, dict) else getattr(output, "losses", None)
+    except Exception as error:
+        return f"losses(...) failed: {type(error).__name__}: {error}"
+    if found is None or isinstance(found, Tensor):
+        return None if found is None else found.detach()
+    return f"losses(...) returned {type(found).__name__}; return a tensor with one loss per sample"
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors of nested containers."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):
         for entry in value.values():
-            yield from _tensors(entry)
+            yield from tensors_in(entry)
     elif isinstance(value, list | tuple):
         for entry in value:
-            yield from _tensors(entry)
+            yield from tensors_in(entry)
     elif hasattr(value, "__dataclass_fields__"):
         for name in value.__dataclass_fields__:
-            yield from _tensors(getattr(value, name))
+            yield from tensors_in(getattr(value, name))
 
 
 def _shape(values: Sequence[Any], axis: int) -> tuple[int, ...] | None:
     """Shape of the first tensor that has the axis."""
-    for tensor in (t for value in values for t in _tensors(value)):
+    for tensor in (t for value in values for t in tensors_in(value)):
         if tensor.dim() > axis:
             return tuple(tensor.shape)
     return None

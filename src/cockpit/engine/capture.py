@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import why
-from cockpit.engine.graph import Graph, Node, Path, family
+from cockpit.engine.graph import Graph, Node, Path, Result, family
 from cockpit.engine.placement import Finder, Placements, Source
 from cockpit.engine.pull import gradient_of
 from cockpit.layers import AnyForm, Form, combine
@@ -90,36 +90,31 @@ def prepare(
     return capture
 
 
-def source_of(tensor: Tensor, samples: int, preferred: int) -> Source | None:
-    """Describe a tensor whose samples lie along the preferred axis, or the first one that fits."""
-    shape = tuple(tensor.shape)
-    options = candidates(shape, samples, preferred)
-    if tensor.grad_fn is None or not options:
-        return None
-    layout = options[0].layout(shape, samples)
-    assert layout is not None
-    return Source(tensor.grad_fn, tensor.output_nr, shape, layout, tensor.dtype, tensor.device)
+def source_of(result: Result, samples: int, preferred: int) -> Source | None:
+    """Describe a result whose samples lie along the preferred axis, or the first; None where they do not fit."""
+    options = [place for place in candidates(result.shape, samples, preferred) if place.axis in (0, preferred)]
+    layout = options[0].layout(result.shape, samples) if options else None
+    return None if layout is None else placed_at(result, layout)
 
 
-def topmost(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Leave out tensors that others are computed from: what a model returns beside its output (caches, features)."""
-    if len(tensors) < 2:
-        return list(tensors)
-    below = {tensor: Graph([tensor.grad_fn]) for tensor in tensors}
+def placed_at(result: Result, layout: Layout) -> Source:
+    """A result with its layout."""
+    return Source(result.node, result.output, result.shape, layout, result.dtype, result.device)
+
+
+def topmost(results: Sequence[Result]) -> list[Result]:
+    """Leave out results that others are computed from: what a model returns beside its output (caches, features)."""
+    if len(results) < 2:
+        return list(results)
+    below = [(result.node, Graph([result.node])) for result in results]
     return [
-        tensor
-        for tensor in tensors
-        if not any(tensor.grad_fn in graph for other, graph in below.items() if other.grad_fn is not tensor.grad_fn)
+        result
+        for result in results
+        if not any(result.node in graph for node, graph in below if node is not result.node)
     ]
 
 
-def described(node: Node, output: int) -> Source:
-    """Describe a result of a node; its layout is still to be found."""
-    meta = node._input_metadata[output]
-    return Source(node, output, tuple(meta.shape), Layout(1, 1), meta.dtype, meta.device)
-
-
-def loss_input(graph: Graph) -> tuple[Node, int] | None:
+def loss_input(graph: Graph) -> Result | None:
     """The result that a known loss in the graph compares with the targets."""
     for node in graph.nodes:
         if family(node) in LOSSES:
@@ -127,7 +122,8 @@ def loss_input(graph: Graph) -> tuple[Node, int] | None:
             while operand is not None and family(operand) == "BackwardHookFunctionBackward":  # a hooked loss module
                 operand, output = operand.next_functions[output]
             if operand is not None:
-                return operand, output
+                meta = operand._input_metadata[output]
+                return Result(operand, output, tuple(meta.shape), meta.dtype, meta.device)
     return None
 
 

@@ -56,6 +56,22 @@ class Path:
     chain: tuple[Link, ...]  # from the operand down to the parameter
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A tensor of the graph, without the tensor."""
+
+    node: Node
+    output: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> "Result":
+        """Describe a tensor that has a graph."""
+        return cls(tensor.grad_fn, tensor.output_nr, tuple(tensor.shape), tensor.dtype, tensor.device)
+
+
 class Graph:
     """The nodes under a root, and for each node who uses it."""
 

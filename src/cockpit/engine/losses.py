@@ -1,14 +1,14 @@
 """Individual losses: each sample's contribution to the number that is backpropagated."""
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cockpit.core.errors import Undefined
-from cockpit.engine.graph import Graph, Node
+from cockpit.core.errors import Undefined, why
+from cockpit.engine.graph import Result
 from cockpit.layers.layout import Layout, candidates
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -16,50 +16,51 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 @dataclass
 class LossCall:
-    """One evaluation of the loss during the forward pass of a tracked step."""
+    """One evaluation of the loss: noted on the autograd node of what it returned."""
 
-    output: Tensor  # what the loss returned: a scalar, or one number per element
-    values: Tensor | None = None  # individual values given by the user (``pit.loss``), before the mean
-    module: nn.Module | None = None
-    args: tuple[Any, ...] = ()
-    arrived: list[Tensor] = field(default_factory=list)  # gradient at ``output``: the user's multiplier
+    output: int  # which output of the node
+    scalar: bool
+    values: Tensor | str  # unreduced and detached, or why there are none
+    factor: float = 1.0  # from their sum to a scalar output
+    prediction: Result | None = None  # what the loss compares with the targets
+    given: Result | None = None  # individual losses handed over by the user
+    arrived: Tensor | None = None  # gradient at the output: the user's multiplier
 
-    @property
-    def node(self) -> Node:
-        """Autograd node of the output."""
-        return self.output.grad_fn
+    @classmethod
+    def of_module(cls, module: nn.Module, args: tuple[Any, ...], output: Tensor, individual: bool) -> "LossCall":
+        """A loss module was called; ``individual``: its unreduced values are needed."""
+        first = args[0] if args and isinstance(args[0], Tensor) and args[0].grad_fn is not None else None
+        values: Tensor | str = "individual losses were not asked for"
+        factor = 1.0
+        if individual:
+            try:
+                values, factor = (output.detach(), 1.0) if output.dim() else _unreduced(module, args, output.detach())
+            except Exception as error:
+                values = why(error)
+        prediction = None if first is None else Result.of(first)
+        return cls(output.output_nr, output.dim() == 0, values, factor, prediction)
 
-    @property
-    def prediction(self) -> Tensor | None:
-        """What the loss compares with the targets."""
-        first = self.args[0] if self.args else None
-        return first if isinstance(first, Tensor) and first.grad_fn is not None else None
+    @classmethod
+    def of_values(cls, values: Tensor, mean: Tensor) -> "LossCall":
+        """The user handed over individual losses and backpropagates their mean."""
+        return cls(mean.output_nr, True, values.detach(), 1 / max(1, values.numel()), given=Result.of(values))
 
     def contributions(self, samples: int, prediction: Layout | None, preferred: int) -> Tensor:
         """Return each sample's share of the backpropagated number, [samples]."""
-        if not self.arrived:
+        if isinstance(self.values, str):
+            raise Undefined(self.values)
+        if self.arrived is None:
             raise Undefined("the loss took no part in the backward pass")
-        values, factor = self._values()
-        weights = self.arrived[-1]
-        weighted = values * weights if self.output.dim() else values * (factor * weights)
-        layout = self._layout(tuple(values.shape), samples, prediction, preferred)
-        return layout.sums(weighted.detach().double())
+        weighted = self.values * (self.factor * self.arrived)
+        return self._layout(tuple(self.values.shape), samples, prediction, preferred).sums(weighted.double())
 
-    def _values(self) -> tuple[Tensor, float]:
-        """Unreduced values, and the factor from their sum to the output."""
-        if self.values is not None:
-            return self.values.detach(), 1 / max(1, self.values.numel())
-        if self.output.dim():
-            return self.output.detach(), 1.0
-        return _unreduced(self.module, self.args, self.output.detach())
-
-    def _layout(self, shape: tuple[int, ...], samples: int, prediction: Layout | None, preferred: int) -> Layout:
-        first = self.prediction
-        if prediction is not None and first is not None:
-            if shape == tuple(first.shape):
-                return prediction
-            if shape and shape == tuple(first.shape[:-1]) and prediction.inner % first.shape[-1] == 0:
-                return Layout(samples, prediction.inner // first.shape[-1])
+    def _layout(self, shape: tuple[int, ...], samples: int, placed: Layout | None, preferred: int) -> Layout:
+        if placed is not None and self.prediction is not None:
+            seen = self.prediction.shape
+            if shape == seen:
+                return placed
+            if shape and shape == seen[:-1] and placed.inner % seen[-1] == 0:
+                return Layout(samples, placed.inner // seen[-1])
         options = candidates(shape, samples, preferred)
         layout = options[0].layout(shape, samples) if options else None
         if layout is None:
@@ -104,8 +105,3 @@ def share(values: Tensor, total: float, samples: int) -> Tensor:
     if bool((rows >= 0).all()) and summed > 0:
         return rows * (total / summed)
     return rows / values.numel()
-
-
-def in_graph(calls: list[LossCall], graph: Graph) -> list[LossCall]:
-    """Keep the evaluations that lead to the backpropagated number."""
-    return [call for call in calls if call.node is not None and call.node in graph]

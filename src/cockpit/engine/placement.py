@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from cockpit.engine.graph import Graph, Node, Path, edge, shapes
+from cockpit.engine.graph import Graph, Node, Path, Result, edge, shapes
 from cockpit.layers.layout import Layout, Placement, candidates
 
 ROUNDS = 8
@@ -168,10 +168,10 @@ class Finder:
         self._remembered[key] = (placement, placement is not None and shape[placement.axis] == samples)
         return placement.layout(shape, samples) if placement else None
 
-    def place_above(self, prediction: Tensor, samples: int, sources: Sequence[Source]) -> Layout | None:
-        """Place the samples in a tensor computed from a source (flattened predictions): send back from it instead."""
-        shape = tuple(prediction.shape)
-        place = edge(prediction.grad_fn, prediction.output_nr)
+    def place_above(self, result: Result, samples: int, sources: Sequence[Source]) -> Layout | None:
+        """Place the samples in a result computed from a source (flattened predictions): send back from it instead."""
+        shape, place = result.shape, edge(result.node, result.output)
+        ones = torch.ones(shape, dtype=result.dtype, device=result.device)
         for option in candidates(shape, samples, self.preferred):
             layout = option.layout(shape, samples)
             if layout is None:
@@ -181,7 +181,7 @@ class Finder:
                     torch.autograd.grad(
                         [place],
                         [edge(source.node, source.output)],
-                        [layout.mask(torch.ones_like(prediction), sample)],
+                        [layout.mask(ones, sample)],
                         retain_graph=True,
                         allow_unused=True,
                     )[0]

@@ -2,8 +2,7 @@
 
 import time
 import warnings
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,14 +10,13 @@ from torch import Tensor, nn
 
 from cockpit.core.errors import why
 from cockpit.engine.backward_pass import BackwardPass, Seen
-from cockpit.engine.batch import Forward
+from cockpit.engine.batch import note, noted
 from cockpit.engine.curvature import Vectors
-from cockpit.engine.graph import Graph
-from cockpit.engine.losses import LossCall, in_graph
-from cockpit.engine.needs import Need
+from cockpit.engine.graph import Graph, Node
+from cockpit.engine.losses import LossCall
+from cockpit.engine.needs import LOSSES, Need
 from cockpit.engine.observation import Microbatch
 from cockpit.engine.settings import Settings
-from cockpit.engine.tap import Proceed
 
 
 class Recorder:
@@ -40,9 +38,9 @@ class Recorder:
         self.known_size: int | None = None  # the paper's ``info``
         self.known_losses: Tensor | None = None
         self.curvature_seconds = 0.0
-        self._running = False
-        self._forwards: deque[Forward] = deque(maxlen=4)
-        self._calls: deque[LossCall] = deque(maxlen=8)
+        self.updated = False  # an optimizer has stepped: what comes now belongs to the next step
+        self._key = f"cockpit.{id(self)}"  # our notes on autograd's nodes
+        self._pass: BackwardPass | None = None
         self._before: dict[str, Tensor] = {}
         self._marks: dict[str, tuple[int, int]] = {}
         self._versions: dict[str, int] = {}
@@ -51,46 +49,61 @@ class Recorder:
 
     def saw_model(self, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """A forward call of the model."""
-        self._forwards.append(Forward.of(args, kwargs, output))
+        settings = self.settings
+        note(f"{self._key}.model", args, kwargs, output, settings.batch_axis, settings.batch_size, settings.losses)
 
     def saw_loss(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         """A call of the loss."""
         if isinstance(output, Tensor) and output.grad_fn is not None:
-            self._calls.append(LossCall(output, module=module, args=args))
+            call = LossCall.of_module(module, args, output, LOSSES in self.needs)
+            node: Node = output.grad_fn
+            node.metadata[f"{self._key}.loss"] = call
 
     def given(self, values: Tensor, mean: Tensor) -> None:
         """Individual losses handed over by the user, and their mean."""
-        if mean.grad_fn is not None:
-            self._calls.append(LossCall(mean, values=values))
+        node: Node = mean.grad_fn
+        if node is not None:
+            node.metadata[f"{self._key}.loss"] = LossCall.of_values(values, mean)
 
     # ---- the backward pass
 
-    def backward(
-        self, proceed: Proceed, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...], done: Callable[[], None]
-    ) -> None:
-        """Run one backward pass and keep what it shows; ``done`` is called when the gradients are complete."""
-        if self._running:  # a backward pass inside this one: reentrant checkpointing, a function's own gradient
-            return proceed()
+    def before(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> None:
+        """A backward pass is about to run: look at its graph."""
         begin = time.perf_counter()
+        self._pass = None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the user sees each warning once, from the backward pass itself
-                started = self._begin(roots, seeds)
+                self._pass = self._begin(roots, seeds)
         except Exception as error:  # a user's training never breaks because it is watched
-            self.flaw, started = why(error), None
+            self.flaw = why(error)
         self.seconds += time.perf_counter() - begin
-        self._running = True
-        try:
-            proceed(self.retain)
-        finally:
-            self._running = False
-            if started is not None:
-                started.release()
-        if started is not None:
-            begin = time.perf_counter()
-            self._end(started)
-            self.seconds += time.perf_counter() - begin
-            done()
+
+    def attach(self) -> bool:
+        """Place hooks on the graph."""
+        if self._pass is not None:
+            self._pass.listen()
+        return self.retain
+
+    def detach(self) -> None:
+        """Remove them."""
+        if self._pass is not None:
+            self._pass.release()
+
+    def after(self) -> bool:
+        """The gradients are complete: keep what the pass showed; True if it was one of ours."""
+        finished, self._pass = self._pass, None
+        if finished is None:
+            return False
+        begin = time.perf_counter()
+        self.half = finished.half
+        self.curvature_seconds += finished.curvature_seconds
+        self.flaw = self.flaw or finished.problem
+        self.microbatches.append(finished.microbatch())
+        self._take_gradient()
+        self.known_losses = None
+        self.seconds += time.perf_counter() - begin
+        return True
 
     def _begin(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> BackwardPass | None:
         graph = Graph([root.grad_fn for root in roots if root.grad_fn is not None])
@@ -100,25 +113,15 @@ class Recorder:
         if not self._belongs():
             return None
         self.loss_scale, self.root = self.settings.scale.of(roots[0]), roots[0]
-        seen = Seen(
-            [forward for forward in self._forwards if any(t.grad_fn in graph for t in forward.tensors)],
-            in_graph(list(self._calls), graph),
-            self.known_size,
-            self.known_losses,
-        )
-        key = (self.settings.seed * 1_000_003 + self.step) * 31 + len(self.microbatches)
-        return BackwardPass(graph, roots, seeds, self.parameters, seen, self.needs, self.settings, key)
-
-    def _end(self, finished: BackwardPass) -> None:
-        self.half = finished.half
-        self.curvature_seconds += finished.curvature_seconds
-        self.flaw = self.flaw or finished.problem
-        self.microbatches.append(finished.microbatch())
-        self._take_gradient()
-        self.forget()
+        models, calls = noted(f"{self._key}.model", graph), noted(f"{self._key}.loss", graph)
+        seen = Seen(models, calls, self.known_size, self.known_losses)
+        seed = (self.settings.seed * 1_000_003 + self.step) * 31 + len(self.microbatches)
+        return BackwardPass(graph, roots, seeds, self.parameters, seen, self.needs, self.settings, seed)
 
     def _belongs(self) -> bool:
         """Whether this backward pass adds to the gradient of the step."""
+        if self.updated:
+            return False
         moved = any(p._version != self._versions.get(name, p._version) for name, p in self.parameters.items())
         if moved and self.in_update:
             return False  # a closure evaluated elsewhere: the step is judged where it began
@@ -158,9 +161,3 @@ class Recorder:
             if name in self._before:
                 grad = grad - self._before[name].to_dense()
             self.gradient[name] = grad if self.loss_scale == 1 else grad / self.loss_scale
-
-    def forget(self) -> None:
-        """Let go of tensors of the forward pass."""
-        self._forwards.clear()
-        self._calls.clear()
-        self.known_losses = None

@@ -2,32 +2,43 @@
 
 ``Tensor.backward`` calls ``torch.autograd.backward``; while a step is tracked that name points here. So the loss that
 is really backpropagated is known, work can be done on its graph before it is freed, and the moment when the gradients
-are complete, before the user clips them, is simply the return of the call. One wrapper serves all listeners.
+are complete, before the user clips them, is simply the return of the call. One wrapper serves all listeners; all of
+them prepare before any of them places hooks, so that none sees the other's work.
 """
 
+import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 
-class Proceed(Protocol):
-    """Runs the backward pass; ``retain`` keeps the graph."""
+class Listener(Protocol):
+    """Someone who wants to see backward passes."""
 
-    def __call__(self, retain: bool = False) -> None:
-        """Run it."""
+    def before(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> None:
+        """The graph is complete; nothing has run."""
+
+    def attach(self) -> bool:
+        """Place hooks; True if the graph must outlive the pass."""
+
+    def detach(self) -> None:
+        """Remove hooks, whether the pass succeeded or not."""
+
+    def after(self) -> None:
+        """The gradients are complete."""
 
 
-Listener = Callable[[Proceed, tuple[torch.Tensor, ...], tuple[torch.Tensor | None, ...]], None]
-
-_listeners: list[Listener] = []
+_listeners: list[weakref.ref[Listener]] = []  # weak: a watch that is dropped without close() must not live on
 _original: Callable[..., None] | None = None
+_running = False
 
 
 def listen(listener: Listener) -> None:
-    """Call ``listener(proceed, roots, gradients)`` instead of each backward pass; it must call ``proceed`` once."""
+    """Show all backward passes to ``listener``, until it leaves or dies."""
     global _original
-    _listeners.append(listener)
+    _listeners.append(weakref.ref(listener, _drop))
     if _original is None:
         _original = torch.autograd.backward
         torch.autograd.backward = _tapped
@@ -35,9 +46,14 @@ def listen(listener: Listener) -> None:
 
 def leave(listener: Listener) -> None:
     """Stop listening; the last one to leave puts torch's own function back."""
+    for reference in [reference for reference in _listeners if reference() is listener]:
+        _drop(reference)
+
+
+def _drop(reference: "weakref.ref[Listener]") -> None:
     global _original
-    if listener in _listeners:
-        _listeners.remove(listener)
+    if reference in _listeners:
+        _listeners.remove(reference)
     if not _listeners and _original is not None and torch.autograd.backward is _tapped:
         torch.autograd.backward = _original
         _original = None
@@ -46,27 +62,32 @@ def leave(listener: Listener) -> None:
 def _tapped(
     tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, *args: Any, **kwargs: Any
 ) -> None:
+    global _running
     original = _original
     assert original is not None
+    shown = None if _running else _roots(tensors, grad_tensors)
+    if shown is None:  # a backward pass inside another one (reentrant checkpointing), or nothing to see
+        return original(tensors, grad_tensors, retain_graph, *args, **kwargs)
+    listeners = [listener for reference in _listeners if (listener := reference()) is not None]
+    for listener in listeners:
+        listener.before(*shown)
+    _running = True
+    try:
+        wishes = [listener.attach() for listener in listeners]
+        if any(wishes):
+            retain_graph = True
+        original(tensors, grad_tensors, retain_graph, *args, **kwargs)
+    finally:
+        _running = False
+        for listener in listeners:
+            listener.detach()
+    for listener in listeners:
+        listener.after()
+    return None
 
-    def proceed(retain: bool = False) -> None:
-        original(tensors, grad_tensors, True if retain else retain_graph, *args, **kwargs)
 
-    roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
-    given = (grad_tensors,) if isinstance(grad_tensors, torch.Tensor) or grad_tensors is None else tuple(grad_tensors)
-    chain: Proceed = proceed
-    if len(given) == 1 and given[0] is None:
-        given = (None,) * len(roots)
-    if len(given) == len(roots) and all(isinstance(root, torch.Tensor) for root in roots):
-        for listener in reversed(tuple(_listeners)):
-            chain = _bound(listener, chain, roots, given)
-    chain()
-
-
-def _bound(
-    listener: Listener, proceed: Proceed, roots: tuple[torch.Tensor, ...], given: tuple[torch.Tensor | None, ...]
-) -> Proceed:
-    def bound(retain: bool = False) -> None:
-        listener(proceed if not retain else lambda retain=True: proceed(True), roots, given)
-
-    return bound
+def _roots(tensors: Any, grads: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]] | None:
+    roots = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors) if isinstance(tensors, list | tuple) else ()
+    seeds = (grads,) if isinstance(grads, Tensor) else (None,) * len(roots) if grads is None else tuple(grads)
+    fits = roots and len(seeds) == len(roots) and all(isinstance(root, Tensor) for root in roots)
+    return (roots, seeds) if fits else None

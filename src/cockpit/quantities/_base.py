@@ -91,11 +91,11 @@ class Quantity(ABC):
 
     def get_output(self) -> dict[int, Any]:
         """Return ``{step: value}`` in the paper's form: per-parameter values as lists, histograms as tensors."""
-        return self.output
+        return {step: _paper_form(value) for step, value in self.output.items()}
 
     def keep(self, global_step: int, value: Value) -> None:
-        """Take a measured value into :attr:`output`, in the paper's form."""
-        self.output[global_step] = _paper_form(value)
+        """Take a measured value into :attr:`output`."""
+        self.output[global_step] = value
         if self._verbose:
             print(f"[Step {global_step}] {self.name}: {value}")
 

@@ -35,8 +35,8 @@ class CurvatureQuantity(SingleStepQuantity):
         kind = ORIGINAL_NAMES.get(curvature, curvature)
         if kind not in KINDS:
             raise unknown("curvature", curvature, [*KINDS, *ORIGINAL_NAMES])
-        if samples < 1:
-            raise CockpitError(f"samples is {samples!r}; give 1 or more")
+        if not isinstance(samples, int) or isinstance(samples, bool) or samples < 1:
+            raise CockpitError(f"samples is {samples!r}; give a whole number, 1 or more")
         self._diagonal = Diagonal(kind, samples if kind in ("ggn_mc", "hutchinson") else 1)
 
     @property

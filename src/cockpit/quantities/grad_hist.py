@@ -91,6 +91,9 @@ class GradHist2d(_GradHist):
         adapt: tuple[BinAdaptation | None, BinAdaptation | None] = (None, None),
         keep_individual: bool = False,
     ) -> None:
+        for name, pair in (("bins", bins), ("range", range), ("adapt", adapt)):
+            if not isinstance(pair, list | tuple) or len(pair) != 2:
+                raise CockpitError(f"{name} is {pair!r}; give a pair, for the gradient bins and for the parameter bins")
         axes = [_bins(count, limits) for count, limits in zip(bins, range, strict=True)]
         super().__init__(track_schedule, verbose, axes, list(adapt))
 
@@ -99,6 +102,9 @@ class GradHist2d(_GradHist):
 
 
 def _bins(count: int, limits: Range) -> Bins:
-    if not isinstance(count, int) or len(limits) != 2:
-        raise CockpitError(f"bins={count!r}, range={limits!r}; give a whole number and (low, high) for each axis")
-    return Bins(count, float(limits[0]), float(limits[1]))
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise CockpitError(f"bins is {count!r}; give a whole number of bins for each axis")
+    pair = list(limits) if isinstance(limits, list | tuple) else []
+    if len(pair) != 2 or not all(isinstance(end, int | float) and isfinite(end) for end in pair):
+        raise CockpitError(f"range is {limits!r} for {count} bins; give two finite numbers (low, high) for each axis")
+    return Bins(count, float(pair[0]), float(pair[1]))
