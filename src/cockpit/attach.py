@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from cockpit.core.errors import CockpitError
 from cockpit.core.history import History
 from cockpit.core.schedule import Budget, Schedule, as_schedule
-from cockpit.engine import tap
+from cockpit.engine import eager, tap
 from cockpit.engine.needs import double_backward
 from cockpit.engine.placement import Finder
 from cockpit.engine.scaler import LossScale
@@ -198,6 +198,9 @@ class Watch:
                 self._armed.callback(handle.remove)
         tap.listen(self._tracker)
         self._armed.callback(tap.leave, self._tracker)
+        if self._tracker.settings.compiled_seen or _is_compiled(self._model):
+            eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
+            self._armed.callback(eager.release)
         switches = self._switches()
         if switches:  # only while the model computes: the user's own settings hold everywhere else
             entered = ExitStack()
@@ -213,13 +216,10 @@ class Watch:
 
     def _switches(self) -> list[Callable[[], Any]]:
         """What the forward pass of this step must run under."""
-        switches: list[Callable[[], Any]] = []
-        if self._tracker.settings.compiled_seen or _is_compiled(self._model):
-            switches.append(lambda: torch.compiler.set_stance("force_eager"))
         recorder = self._tracker.recorder
-        if recorder is not None and double_backward(recorder.needs):
-            switches += _differentiable_twice(self._model)
-        return switches
+        if recorder is None or not double_backward(recorder.needs):
+            return []
+        return _differentiable_twice(self._model)
 
     def _disarm(self) -> None:
         self._armed.close()
