@@ -19,7 +19,6 @@ from tests.small import (
     hooks,
     net,
     nothing_left,
-    one_thread,  # noqa: F401
     same,
     sgd,
     step_hooks,

@@ -14,7 +14,6 @@ from tests.small import (
     draw,
     expected,
     net,
-    one_thread,  # noqa: F401
     reasons,
     same,
     sgd,

@@ -12,7 +12,6 @@ from tests.small import (
     expected,
     net,
     nothing_left,
-    one_thread,  # noqa: F401
     sgd,
     train,
     watch,

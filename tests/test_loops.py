@@ -16,7 +16,6 @@ from tests.small import (
     expected,
     individual_gradients,
     net,
-    one_thread,  # noqa: F401
     reasons,
     same,
     sgd,

@@ -19,7 +19,6 @@ from tests.small import (
     draw,
     hooks,
     net,
-    one_thread,  # noqa: F401
     sgd,
     step_hooks,
     train,

@@ -11,7 +11,6 @@ from tests.small import (
     draw,
     expected,
     net,
-    one_thread,  # noqa: F401
     sgd,
     train,
     watch,

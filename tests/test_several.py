@@ -13,7 +13,6 @@ from tests.small import (
     expected,
     individual_gradients,
     net,
-    one_thread,  # noqa: F401
     same,
     sgd,
     train,

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.small import one_thread  # noqa: F401
 from torch import Tensor, nn
 
 import cockpit

@@ -12,6 +12,7 @@ from weakref import WeakMethod
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from cockpit.core.errors import CockpitError
@@ -193,7 +194,7 @@ class Watch:
     def _arm(self) -> None:
         self._armed.close()
         for module, called in ((self._model, self._model_called), (self._loss_fn, self._loss_called)):
-            if isinstance(module, nn.Module):
+            if isinstance(module, nn.Module) and not isinstance(module, torch.jit.ScriptModule):  # those take no hooks
                 handle = module.register_forward_hook(Hook(called), with_kwargs=True)
                 self._armed.callback(handle.remove)
         tap.listen(self._tracker)
@@ -201,7 +202,7 @@ class Watch:
         if self._tracker.settings.compiled_seen or _is_compiled(self._model):
             eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
             self._armed.callback(eager.release)
-        switches = self._switches()
+        switches = [] if isinstance(self._model, torch.jit.ScriptModule) else self._switches()
         if switches:  # only while the model computes: the user's own settings hold everywhere else
             entered = ExitStack()
 
@@ -274,6 +275,8 @@ def _check(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
     if not trainable:
         has = "only frozen parameters" if any(True for _ in model.parameters()) else "no parameters"
         raise CockpitError(f"the model {type(model).__name__} has {has}; there is nothing to watch")
+    if any(is_lazy(p) for p in trainable):
+        raise CockpitError("the model has lazy parameters without a shape; run one batch through it before watching")
     if not optimizers:
         raise CockpitError("the list of optimizers is empty; give the torch.optim.Optimizer that trains the model")
     for optimizer in optimizers:

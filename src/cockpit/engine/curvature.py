@@ -12,7 +12,7 @@ from cockpit.engine import statistics
 from cockpit.engine.graph import Path, edge
 from cockpit.engine.placement import Placements, Source
 from cockpit.engine.pull import gradient_of
-from cockpit.layers import AnyForm, Form, combine
+from cockpit.layers import AnyForm, Factored, Form, combine
 from cockpit.layers.forms import scale, wide
 
 MAX_COLUMNS = 1024  # outputs per sample for which the exact GGN is formed
@@ -109,13 +109,13 @@ class GaussNewton:
         columns, signs = self._factor()  # [N, C, C] and [N, C]
         if self.placed.coupled:
             return self._coupled_diagonal(columns, signs)
-        total: Vectors = {}
+        total = Squares(self.parameters)
         for c in range(columns.shape[2]):
             for sign in (1, -1):  # a loss that is not convex in the outputs has negative columns
                 chosen = signs[:, c] == sign
                 if bool(chosen.any()):
                     self._add_squares(total, columns[:, :, c] * chosen[:, None], sign)
-        return total
+        return total.sums()
 
     def sampled(self, samples: int, generator: torch.Generator) -> list[Vectors]:
         """Monte Carlo estimates of the diagonal: columns mixed with random signs."""
@@ -127,9 +127,9 @@ class GaussNewton:
         estimates = []
         for _ in range(samples):
             mix = _signs((columns.shape[0], columns.shape[2]), columns, generator)
-            total: Vectors = {}
+            total = Squares(self.parameters)
             self._add_squares(total, torch.einsum("nkc,nc->nk", columns, mix))
-            estimates.append(total)
+            estimates.append(total.sums())
         return estimates
 
     def _factor(self) -> tuple[Tensor, Tensor]:
@@ -205,11 +205,9 @@ class GaussNewton:
         if float((expected - actual).norm()) > tolerance * float(expected.norm()) + 1e-30:
             raise Undefined("the loss couples the samples; use curvature='hessian' or 'hutchinson'")
 
-    def _add_squares(self, total: Vectors, seed: Tensor, sign: int = 1) -> None:
+    def _add_squares(self, total: "Squares", seed: Tensor, sign: int = 1) -> None:
         for name, form in self._columns(seed):
-            squares = statistics.compute(scale(form, 1.0), self.parameters[name], _SQUARES, {}).sum_sq
-            assert squares is not None
-            total[name] = total.get(name, 0) + sign * squares
+            total.add(name, scale(form, 1.0), sign)
 
     def _columns(self, seed: Tensor) -> Iterator[tuple[str, AnyForm]]:
         """Send one column per sample back and read the per-sample gradients it makes."""
@@ -252,7 +250,38 @@ class GaussNewton:
         return total
 
 
-_SQUARES = statistics.Wanted(sum_sq=True)
+class Squares:
+    """Sums squared per-sample gradients over columns.
+
+    For a linear layer all columns have the same inputs: sum_c (row_c col^T)^2 = (sum_c row_c^2) (col^2)^T, one product.
+    """
+
+    def __init__(self, parameters: Mapping[str, Tensor]) -> None:
+        self._parameters = parameters
+        self._sums: Vectors = {}
+        self._outer: dict[str, tuple[Tensor, Factored]] = {}
+
+    def add(self, name: str, form: AnyForm, sign: int) -> None:
+        """Add one column of one parameter."""
+        if isinstance(form, Factored) and form.row.shape[1:3] == (1, 1):
+            squares, first = self._outer.get(name, (torch.zeros_like(form.row), form))
+            if first.col.data_ptr() == form.col.data_ptr() and first.col.shape == form.col.shape:
+                self._outer[name] = squares + sign * form.row.square(), first
+                return
+        self._add(name, form, sign)
+
+    def _add(self, name: str, form: AnyForm, sign: int) -> None:
+        found = statistics.compute(form, self._parameters[name], statistics.Wanted(sum_sq=True), {}).sum_sq
+        assert found is not None
+        self._sums[name] = self._sums.get(name, 0) + sign * found
+
+    def sums(self) -> Vectors:
+        """The sum over all columns, for each parameter."""
+        for name, (squares, form) in self._outer.items():
+            outer = squares[:, 0, 0].mT @ form.col[:, 0, 0].square()
+            self._sums[name] = self._sums.get(name, 0) + outer.reshape(form.shape)
+        self._outer.clear()
+        return self._sums
 
 
 def _outputs(path: Path, placed: Placements) -> range:

@@ -13,4 +13,6 @@ class Distance(SingleStepQuantity):
 
     def measure(self, step: Observation) -> dict[str, float]:
         """Return the distance of each parameter."""
-        return norms({name: theta.detach() - step.start[name] for name, theta in step.parameters.items()})
+        return norms(
+            {name: theta.detach() - step.start[name].to(theta.device) for name, theta in step.parameters.items()}
+        )
