@@ -16,7 +16,7 @@ from cockpit.engine.graph import Graph, Node, Result
 from cockpit.engine.losses import LossCall, share
 from cockpit.engine.needs import LOSSES, Diagonal, Need, per_sample
 from cockpit.engine.observation import Microbatch
-from cockpit.engine.placement import Source
+from cockpit.engine.placement import Finder, Source
 from cockpit.engine.second_order import SecondOrder
 from cockpit.engine.settings import Settings
 from cockpit.layers.layout import Layout
@@ -124,17 +124,33 @@ class BackwardPass:
             [call.given for _, call in self.seen.calls if call.given is not None],
             self.seen.predictions(),
         ]
-        fallback: list[Source] = []
+        unsure: list[Result] = []
         for results in kinds:
             described = [capture.source_of(r, self.samples, self.settings.batch_axis) for r in capture.topmost(results)]
             found = [source for source in described if source is not None]
             if found and all(source.layout.axis_of(source.shape) >= 0 for source in found):
                 return found
-            fallback = fallback or found[:1]
+            unsure = unsure or [result for result in results if capture.source_of(result, self.samples, 0) is not None]
         shapes = [result.shape for results in kinds for result in results]
-        if shapes and not fallback:
+        if shapes and not unsure:
             raise Undefined(f"a batch of {self.samples} samples does not fit the output of shape {shapes[0]}; {REMEDY}")
-        return fallback
+        return self._likeliest(unsure[0]) if unsure else []
+
+    def _likeliest(self, result: Result) -> list[Source]:
+        """Samples and positions share an axis of the output: the order under which the network falls into samples."""
+        options = capture.sources_of(result, self.samples, self.settings.batch_axis)
+        known = self.settings.orders.get(self.graph.structure())
+        if len(options) < 2 or (known is not None and known < len(options)):
+            return options[known or 0 :][:1]
+
+        def not_placed(source: Source) -> int:
+            finder = Finder(self.settings.batch_axis)
+            _, found = finder.paths(self.graph, self.parameters, self.samples, [source])
+            return sum(not found.on_batch(node) for node in found.nodes)
+
+        best = min(options, key=not_placed)
+        self.settings.orders[self.graph.structure()] = options.index(best)
+        return [best]
 
     def _outputs(self) -> list[Source]:
         """The network's outputs, where the loss begins: what the model returned, what the loss module was given, or

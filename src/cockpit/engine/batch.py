@@ -94,14 +94,26 @@ def _told(batch_size: Callable[..., int], args: tuple[Any, ...], kwargs: dict[st
     return f"batch_size(...) returned {size!r}; return a number of samples"
 
 
-def _size(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, axis: int) -> int | None:
-    """Samples of the first input that has the axis; where the output has no room for them, the output decides."""
-    inputs, results = _shape([*args, kwargs], axis), _shape([output], 0)
-    if inputs is None or results is None:
-        shape = inputs or results
-        return None if shape is None else shape[min(axis, len(shape) - 1)]
-    fits = inputs[axis] > 0 and any(size % inputs[axis] == 0 for size in results)
-    return inputs[axis] if fits else results[0]
+def _size(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, axis: int) -> int | str | None:
+    """Samples along the axis of the inputs; the output decides between inputs that disagree."""
+    sizes = [tensor.shape[axis] for tensor in tensors_in([args, kwargs]) if tensor.dim() > axis]
+    results = next((tuple(tensor.shape) for tensor in tensors_in(output) if tensor.dim()), None)
+    if results is None:
+        distinct = set(sizes)
+        return sizes[0] if len(distinct) == 1 else _disagree(distinct) if distinct else None
+    for place in (axis, 0):
+        if len(results) > place and results[place] in sizes:
+            return results[place]
+    dividing = {size for size in sizes if size > 0 and any(entry % size == 0 for entry in results)}
+    if len(dividing) > 1 and 1 in dividing:
+        dividing.discard(1)  # shared by all samples: positions, a mask
+    if len(dividing) > 1:
+        return _disagree(dividing)
+    return dividing.pop() if dividing else results[0]
+
+
+def _disagree(sizes: set[int]) -> str:
+    return f"the batch size cannot be known (inputs with {sorted(sizes)} entries were seen); {REMEDY}"
 
 
 def _individual_losses(
@@ -134,11 +146,3 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     elif hasattr(value, "__dataclass_fields__"):
         for name in value.__dataclass_fields__:
             yield from tensors_in(getattr(value, name))
-
-
-def _shape(values: Sequence[Any], axis: int) -> tuple[int, ...] | None:
-    """Shape of the first tensor that has the axis."""
-    for tensor in (t for value in values for t in tensors_in(value)):
-        if tensor.dim() > axis:
-            return tuple(tensor.shape)
-    return None

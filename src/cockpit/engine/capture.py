@@ -90,11 +90,16 @@ def prepare(
     return capture
 
 
-def source_of(result: Result, samples: int, preferred: int) -> Source | None:
-    """Describe a result whose samples lie along the preferred axis, or the first; None where they do not fit."""
+def sources_of(result: Result, samples: int, preferred: int) -> list[Source]:
+    """Describe a result whose samples lie along the preferred axis, or the first: all ways they may lie there."""
     options = [place for place in candidates(result.shape, samples, preferred) if place.axis in (0, preferred)]
-    layout = options[0].layout(result.shape, samples) if options else None
-    return None if layout is None else placed_at(result, layout)
+    layouts = [place.layout(result.shape, samples) for place in options]
+    return [placed_at(result, layout) for layout in dict.fromkeys(layouts) if layout is not None]
+
+
+def source_of(result: Result, samples: int, preferred: int) -> Source | None:
+    """The likeliest of :func:`sources_of`, or None where the samples do not fit."""
+    return next(iter(sources_of(result, samples, preferred)), None)
 
 
 def placed_at(result: Result, layout: Layout) -> Source:

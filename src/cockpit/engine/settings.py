@@ -18,6 +18,7 @@ class Settings:
     losses: Callable[..., Tensor] | None = None
     finder: Finder = field(default_factory=Finder)
     scale: LossScale = field(default_factory=LossScale)
+    orders: dict[int, int] = field(default_factory=dict)  # structure of a graph -> how its output holds the samples
     eigenvector: Tensor | None = None  # of the last tracked step: the next search starts near it
     seed: int = 0
     compiled_seen: bool = False
