@@ -103,3 +103,17 @@ def test_counts_beyond_the_exact_range_of_single_precision() -> None:
 
 def test_summed_is_what_unlike_uses_become() -> None:
     assert isinstance(combine([indexed(), Dense(draw(N, 6, 2))]), Summed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [0.01, 0.1, 1.0, 30.0])
+def test_wide_gradients_fall_into_the_same_bins(dtype: torch.dtype, size: float) -> None:
+    """Also where most elements lie beyond the first edges, and some exactly on one."""
+    bins = Bins(100, -2.0, 2.0)
+    g = torch.randn(50, 400, generator=torch.Generator().manual_seed(0), dtype=dtype) * size
+    g[0, :101] = torch.linspace(-2, 2, 101, dtype=dtype)
+    g[1, :99] = torch.nextafter(torch.from_numpy(bins.edges[1:-1]).to(dtype), torch.tensor(9.0, dtype=dtype))
+    found = statistics.compute(Dense(g), g[0], Wanted(hist1d=(bins,)), {}).hist1d[bins]
+    inner = bins.edges[1:-1]
+    expected = np.bincount(np.searchsorted(inner, g.double().numpy().ravel(), side="right"), minlength=100)
+    np.testing.assert_array_equal(found, expected)
