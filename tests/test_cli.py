@@ -63,8 +63,8 @@ def test_interrupt_ends_the_demo_cleanly(tmp_path: Path) -> None:
     )
     assert demo.stdout is not None
     assert demo.stdout.readline().startswith("Training")
-    time.sleep(1)
+    time.sleep(2)  # past the imports of the first steps
     demo.send_signal(signal.SIGINT)
     _, errors = demo.communicate(timeout=60)
-    assert demo.returncode == 1
+    assert demo.returncode in (1, -signal.SIGINT)
     assert errors.strip() == "Aborted!"

@@ -25,7 +25,8 @@ from cockpit.engine.scaler import LossScale
 from cockpit.engine.settings import Settings
 from cockpit.explain import explain
 from cockpit.paper_log import write_json
-from cockpit.tracker import Tracker, resolve
+from cockpit.quantities import resolve
+from cockpit.tracker import Tracker, learning_rates
 
 
 def watch(
@@ -259,13 +260,7 @@ class Watch:
         return {name: p for name, p in self._model.named_parameters() if p.requires_grad}
 
     def _learning_rates(self) -> list[tuple[float, list[str]]]:
-        names = {id(p): name for name, p in self._model.named_parameters()}
-        return [
-            (float(group["lr"]), [names[id(p)] for p in group["params"] if id(p) in names])
-            for optimizer in self._optimizers
-            for group in optimizer.param_groups
-            if "lr" in group
-        ]
+        return learning_rates(self._optimizers, {id(p): name for name, p in self._model.named_parameters()})
 
 
 def _check(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:

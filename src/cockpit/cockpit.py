@@ -17,7 +17,7 @@ from cockpit.engine.settings import Settings
 from cockpit.explain import explain
 from cockpit.paper_log import write_json
 from cockpit.quantities._base import Quantity
-from cockpit.tracker import Tracker
+from cockpit.tracker import Tracker, learning_rates
 
 
 def extend(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
@@ -139,14 +139,8 @@ class Cockpit:
         return explain(self._tracker)
 
     def _learning_rates(self) -> list[tuple[float, list[str]]]:
-        if self._optimizer is None:
-            return []
-        names = {id(p): name for name, p in self._named.items()}
-        return [
-            (float(group["lr"]), [names[id(p)] for p in group["params"] if id(p) in names])
-            for group in self._optimizer.param_groups
-            if "lr" in group
-        ]
+        known = [] if self._optimizer is None else [self._optimizer]
+        return learning_rates(known, {id(p): name for name, p in self._named.items()})
 
 
 class _Context:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cockpit.core.errors import CockpitError, Undefined, unknown, why
+from cockpit.core.errors import CockpitError, Undefined, why
 from cockpit.core.history import History
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
@@ -19,7 +19,7 @@ from cockpit.engine.needs import LINE, UPDATE, Need
 from cockpit.engine.observation import Line, LineEnd, Observation
 from cockpit.engine.recorder import Recorder
 from cockpit.engine.settings import Settings
-from cockpit.quantities import PRESETS, QUANTITIES, preset
+from cockpit.quantities import QUANTITIES
 from cockpit.quantities._base import Measured, Moment, Quantity, SingleStepQuantity, total
 
 log = logging.getLogger("cockpit")
@@ -48,36 +48,6 @@ class Coverage:
     accumulation: int = 1
     seconds: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-
-
-def resolve(quantities: str | Iterable[Any]) -> list[Quantity]:
-    """Turn a preset name, or a list of names, classes and instances into quantities."""
-    if isinstance(quantities, str):
-        if quantities in QUANTITIES:
-            return [QUANTITIES[quantities]()]
-        if quantities not in PRESETS:
-            raise unknown("preset or quantity", quantities, [*PRESETS, *QUANTITIES])
-        return [quantity() for quantity in preset(quantities)]
-    if not isinstance(quantities, Iterable):
-        raise CockpitError(f"quantities is {quantities!r}; give a preset name or a list of quantities")
-    found = [_one(entry) for entry in quantities]
-    names = [quantity.name for quantity in found]
-    for name in names:
-        if names.count(name) > 1:
-            raise CockpitError(f"the quantity {name} is given {names.count(name)} times; subclass it to track it twice")
-    return found
-
-
-def _one(entry: Any) -> Quantity:
-    if isinstance(entry, str):
-        if entry not in QUANTITIES:
-            raise unknown("quantity", entry, QUANTITIES)
-        return QUANTITIES[entry]()
-    if isinstance(entry, type) and issubclass(entry, Quantity):
-        return entry()
-    if isinstance(entry, Quantity):
-        return entry
-    raise CockpitError(f"{entry!r} is not a quantity; give a name, a Quantity class or an instance")
 
 
 class Tracker:
@@ -406,3 +376,13 @@ def _elements(value: Any) -> int:
 
 def _device(parameters: Mapping[str, Tensor]) -> str:
     return next(iter(parameters.values())).device.type if parameters else "cpu"
+
+
+def learning_rates(optimizers: Sequence[Any], names: Mapping[int, str]) -> list[tuple[float, list[str]]]:
+    """Learning rate of each parameter group and the names of its parameters; ``names`` by the parameter's id."""
+    return [
+        (float(group["lr"]), [names[id(p)] for p in group["params"] if id(p) in names])
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        if "lr" in group
+    ]

@@ -1,6 +1,9 @@
 """The nineteen quantities, and the presets of the paper. A quantity is added by one line below."""
 
-from cockpit.core.errors import unknown
+from collections.abc import Iterable
+from typing import Any
+
+from cockpit.core.errors import CockpitError, unknown
 from cockpit.core.kinds import Cost
 from cockpit.quantities._base import Quantity
 from cockpit.quantities.alpha import Alpha as Alpha
@@ -38,3 +41,33 @@ def preset(name: str) -> list[type[Quantity]]:
         raise unknown("preset", name, PRESETS)
     level = PRESETS[name].value
     return [quantity for quantity in QUANTITIES.values() if quantity.cost is not None and quantity.cost.value <= level]
+
+
+def resolve(quantities: str | Iterable[Any]) -> list[Quantity]:
+    """Turn a preset name, or a list of names, classes and instances into quantities."""
+    if isinstance(quantities, str):
+        if quantities in QUANTITIES:
+            return [QUANTITIES[quantities]()]
+        if quantities not in PRESETS:
+            raise unknown("preset or quantity", quantities, [*PRESETS, *QUANTITIES])
+        return [quantity() for quantity in preset(quantities)]
+    if not isinstance(quantities, Iterable):
+        raise CockpitError(f"quantities is {quantities!r}; give a preset name or a list of quantities")
+    found = [_one(entry) for entry in quantities]
+    names = [quantity.name for quantity in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise CockpitError(f"the quantity {name} is given {names.count(name)} times; subclass it to track it twice")
+    return found
+
+
+def _one(entry: Any) -> Quantity:
+    if isinstance(entry, str):
+        if entry not in QUANTITIES:
+            raise unknown("quantity", entry, QUANTITIES)
+        return QUANTITIES[entry]()
+    if isinstance(entry, type) and issubclass(entry, Quantity):
+        return entry()
+    if isinstance(entry, Quantity):
+        return entry
+    raise CockpitError(f"{entry!r} is not a quantity; give a name, a Quantity class or an instance")

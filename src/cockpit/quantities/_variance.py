@@ -1,9 +1,39 @@
-"""Elementwise mean and variance of individual gradients."""
+"""Signal against noise, element by element: what EarlyStopping and MeanGSNR share."""
 
 import torch
 from torch import Tensor
 
+from cockpit.core.errors import Undefined
+from cockpit.core.schedule import Schedule
+from cockpit.engine.needs import DOT_GRAD, SUM_SQ, Need
 from cockpit.engine.observation import Observation
+from cockpit.quantities._base import SingleStepQuantity
+
+
+class SignalToNoise(SingleStepQuantity):
+    """A quantity of the ratios g_j^2 / var_j.
+
+    ``epsilon`` is added to every variance, and all elements count, as in the original (1e-5); 0: only the elements
+    that vary over the batch count.
+    """
+
+    def __init__(self, track_schedule: Schedule | None = None, verbose: bool = False, epsilon: float = 0.0) -> None:
+        super().__init__(track_schedule, verbose)
+        self._epsilon = epsilon
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Elementwise second moments."""
+        return frozenset({SUM_SQ, DOT_GRAD})
+
+    def mean_ratio(self, step: Observation, correction: int) -> float:
+        """Mean of the ratios, with the variance divided by B - correction."""
+        if step.batch_size < 2:
+            raise Undefined("a batch of one sample has no variance")
+        ratios = ratio(*moments(step, correction), self._epsilon)
+        if not len(ratios):
+            raise Undefined("no gradient element varies over the batch")
+        return float(ratios.mean())
 
 
 def moments(step: Observation, correction: int) -> tuple[Tensor, Tensor]:
