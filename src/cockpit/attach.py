@@ -117,7 +117,8 @@ class Watch:
         self._hooks: list[Any] = []
         self._armed = ExitStack()
         self._closed = os.environ.get("COCKPIT_DISABLED", "") not in ("", "0")
-        self._tracker = Tracker(self._trainable, quantities, schedule, settings, self._learning_rates)
+        measured = [] if self._closed else quantities
+        self._tracker = Tracker(self._trainable, measured, schedule, settings, self._learning_rates)
         if not self._closed:
             for optimizer in optimizers:
                 self._hooks.append(optimizer.register_step_pre_hook(self._before_update))

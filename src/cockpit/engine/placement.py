@@ -15,6 +15,7 @@ from cockpit.engine.graph import Graph, Node, Path, Result, edge, shapes
 from cockpit.layers.layout import Layout, Placement, candidates
 
 ROUNDS = 8
+MAX_REMEMBERED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,8 @@ class Finder:
         if not fitting and likely is not None and likely.axis == self.preferred:
             fitting = [likely] if placed.coupled and works_on_batch else []
         placement = fitting[0] if fitting else None
+        if len(self._remembered) > MAX_REMEMBERED:  # a model whose graph never repeats
+            self._remembered.clear()
         self._remembered[key] = (placement, placement is not None and shape[placement.axis] == samples)
         return placement.layout(shape, samples) if placement else None
 
