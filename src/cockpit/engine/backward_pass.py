@@ -72,7 +72,7 @@ class BackwardPass:
         self.samples = 0
         self.sources: list[Source] = []
         self.capture: Capture | str = "individual gradients were not asked for"
-        self._layouts: list[Layout | None] = []
+        self._layouts: list[Layout | str] = []
         self._handles: list[Any] = []
         recomputed = graph.checkpointed()
         try:
@@ -107,7 +107,7 @@ class BackwardPass:
         self.samples = batch_size_of(forwards, calls, seen.losses, given, settings.batch_axis)
         self.sources = self._sources()
         if LOSSES in self.needs:
-            self._layouts = [self._placed(call.prediction) for call in calls]
+            self._layouts = [self._loss_layout(call) for call in calls]
         if any(node.name().startswith("CompiledFunction") for node in self.graph.nodes):
             settings.compiled_seen = True
         outputs = self._outputs() if self._needs_diagonal() else []
@@ -123,18 +123,29 @@ class BackwardPass:
             self.seen.outputs(),
             [call.given for _, call in self.seen.calls if call.given is not None],
             self.seen.predictions(),
+            [below] if (below := capture.loss_input(self.graph)) is not None else [],
         ]
         unsure: list[Result] = []
         for results in kinds:
             described = [capture.source_of(r, self.samples, self.settings.batch_axis) for r in capture.topmost(results)]
             found = [source for source in described if source is not None]
-            if found and all(source.layout.axis_of(source.shape) >= 0 for source in found):
+            if found and all(self._sure(source) for source in found):
                 return found
             unsure = unsure or [result for result in results if capture.source_of(result, self.samples, 0) is not None]
         shapes = [result.shape for results in kinds for result in results]
         if shapes and not unsure:
             raise Undefined(f"a batch of {self.samples} samples does not fit the output of shape {shapes[0]}; {REMEDY}")
-        return self._likeliest(unsure[0]) if unsure else []
+        if not unsure:
+            raise Undefined(
+                "the network's output was not seen: call the model itself, pass the loss as a module, or pit.loss"
+            )
+        return self._likeliest(unsure[0])
+
+    def _sure(self, source: Source) -> bool:
+        """One axis of the result holds the samples and no other could."""
+        result = Result(source.node, source.output, source.shape, source.dtype, source.device)
+        alone = len(capture.sources_of(result, self.samples, self.settings.batch_axis)) == 1
+        return alone and source.layout.axis_of(source.shape) >= 0
 
     def _likeliest(self, result: Result) -> list[Source]:
         """Samples and positions share an axis of the output: the order under which the network falls into samples."""
@@ -161,15 +172,21 @@ class BackwardPass:
         if found and None not in found:
             return [source for source in found if source is not None]
         given = capture.topmost(self.seen.predictions())
-        layouts = [self._placed(result) for result in given]
-        if given and None not in layouts:
-            both = zip(given, layouts, strict=True)
-            return [capture.placed_at(result, layout) for result, layout in both if layout is not None]
+        if given:
+            layouts = [(result, self._placed(result)) for result in given]
+            return [capture.placed_at(result, layout) for result, layout in layouts if layout is not None]
         below = None if returned else capture.loss_input(self.graph)
         if below is None:
             return []
         layout = self.settings.finder.place(self.graph, below.node, below.output, self.samples, self.sources)
         return [] if layout is None else [capture.placed_at(below, layout)]
+
+    def _loss_layout(self, call: LossCall) -> Layout | str:
+        """Where the samples are in what a loss saw, or why that is not known."""
+        try:
+            return self._placed(call.prediction or call.given) or "the loss saw nothing of the network"
+        except Undefined as reason:
+            return str(reason)
 
     def _placed(self, prediction: Result | None) -> Layout | None:
         """Where the samples are in what the loss was given."""
@@ -178,10 +195,10 @@ class BackwardPass:
         for source in self.sources:
             if source.node is prediction.node and source.output == prediction.output:
                 return source.layout
-        if self.sources:
-            return self.settings.finder.place_above(prediction, self.samples, self.sources)
-        known = capture.source_of(prediction, self.samples, self.settings.batch_axis)
-        return known.layout if known is not None else None
+        layout = self.settings.finder.place_above(prediction, self.samples, self.sources)
+        if layout is None:
+            raise Undefined(f"where the {self.samples} samples are in what the loss was given cannot be known")
+        return layout
 
     # ---- while autograd runs
 
@@ -212,6 +229,7 @@ class BackwardPass:
             coupled=captured is not None and captured.placed.coupled,
             diagonals=self.curvature.diagonals,
             eigenpair=self.curvature.eigenpair,
+            origin=tuple(forward for _, forward in self.seen.forwards),
         )
 
     def _shares(self) -> Tensor | str:
@@ -228,8 +246,7 @@ class BackwardPass:
                 if not seen.calls:
                     return self._from_model()
                 placed = zip(seen.calls, self._layouts, strict=True)
-                axis = self.settings.batch_axis
-                parts = [call.contributions(self.samples, layout, axis) for (_, call), layout in placed]
+                parts = [call.contributions(self.samples, layout) for (_, call), layout in placed]
                 return torch.stack(parts).sum(0)
         except Exception as error:
             return why(error)

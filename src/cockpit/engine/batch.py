@@ -104,12 +104,20 @@ def _size(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, axis: int)
     for place in (axis, 0):
         if len(results) > place and results[place] in sizes:
             return results[place]
-    dividing = {size for size in sizes if size > 0 and any(entry % size == 0 for entry in results)}
-    if len(dividing) > 1 and 1 in dividing:
-        dividing.discard(1)  # shared by all samples: positions, a mask
-    if len(dividing) > 1:
-        return _disagree(dividing)
-    return dividing.pop() if dividing else results[0]
+    flattened = {
+        tensor.shape[axis]
+        for tensor in tensors_in([args, kwargs])
+        if tensor.dim() > axis and tensor.shape[axis] > 1 and _holds(results[0], tuple(tensor.shape), axis)
+    }
+    if len(flattened) > 1 or (not flattened and len(results) == 1):
+        return _disagree(set(sizes))
+    return flattened.pop() if flattened else results[0]
+
+
+def _holds(rows: int, shape: tuple[int, ...], axis: int) -> bool:
+    """Whether so many rows are the samples of an input times another of its axes: positions, flattened into one."""
+    others = [size for place, size in enumerate(shape) if place != axis]
+    return any(rows == shape[axis] * size for size in others)
 
 
 def _disagree(sizes: set[int]) -> str:

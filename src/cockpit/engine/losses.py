@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined, why
 from cockpit.engine.graph import Result
-from cockpit.layers.layout import Layout, candidates
+from cockpit.layers.layout import Layout
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
@@ -45,30 +46,33 @@ class LossCall:
         """The user handed over individual losses and backpropagates their mean."""
         return cls(mean.output_nr, True, values.detach(), 1 / max(1, values.numel()), given=Result.of(values))
 
-    def contributions(self, samples: int, prediction: Layout | None, preferred: int) -> Tensor:
+    def contributions(self, samples: int, placed: Layout | str) -> Tensor:
         """Return each sample's share of the backpropagated number, [samples]."""
         if isinstance(self.values, str):
             raise Undefined(self.values)
+        if isinstance(placed, str):
+            raise Undefined(placed)
         if self.arrived is None:
             raise Undefined("the loss took no part in the backward pass")
         weighted = self.values * (self.factor * self.arrived)
-        return self._layout(tuple(self.values.shape), samples, prediction, preferred).sums(weighted.double())
+        return self._layout(tuple(self.values.shape), samples, placed).sums(weighted.double())
 
-    def _layout(self, shape: tuple[int, ...], samples: int, placed: Layout | None, preferred: int) -> Layout:
-        if placed is not None and self.prediction is not None:
-            seen = self.prediction.shape
-            if shape == seen:
-                return placed
-            if shape and shape == seen[:-1] and placed.inner % seen[-1] == 0:
-                return Layout(samples, placed.inner // seen[-1])
-        options = candidates(shape, samples, preferred)
-        layout = options[0].layout(shape, samples) if options else None
-        if layout is None:
-            raise Undefined(
-                f"individual losses of shape {shape} do not fit a batch of {samples} samples; "
-                "give the batch size with watch(..., batch_size=...) or individual losses with pit.loss"
-            )
-        return layout
+    def _layout(self, shape: tuple[int, ...], samples: int, placed: Layout) -> Layout:
+        """Where the samples are in the values: as in what the loss saw, with or without an axis of classes."""
+        seen = (self.prediction or self.given or Result(None, 0, shape, torch.float32, torch.device("cpu"))).shape
+        if shape == seen:
+            return placed
+        if shape and shape == seen[:-1] and placed.inner % seen[-1] == 0:
+            return Layout(samples, placed.inner // seen[-1])
+        axis = placed.axis_of(seen)
+        if len(seen) > 1 and shape == seen[:1] + seen[2:] and axis != 1 and axis >= 0:
+            return Layout(samples, prod(shape[(axis if axis == 0 else axis - 1) + 1 :]))
+        if shape == (samples,):
+            return Layout(samples, 1)
+        raise Undefined(
+            f"individual losses of shape {shape} do not fit a batch of {samples} samples; "
+            "give the batch size with watch(..., batch_size=...) or individual losses with pit.loss"
+        )
 
 
 def _unreduced(module: nn.Module | None, args: tuple[Any, ...], total: Tensor) -> tuple[Tensor, float]:

@@ -16,7 +16,7 @@ from cockpit.engine.binning import Bins
 from cockpit.engine.lanczos import Eigenpair
 from cockpit.engine.needs import ABS_MAX, DOT_GRAD, SQ_NORM, SUM_SQ, Diagonal, Hist1d, Hist2d, Need, per_sample
 from cockpit.engine.statistics import Statistics, Wanted
-from cockpit.layers.forms import AnyForm, Dense, scale
+from cockpit.layers.forms import AnyForm, Dense, joined, scale
 
 Vectors = dict[str, Tensor]
 ROUNDING = {torch.float64: 1e-10, torch.float32: 2e-5}
@@ -35,6 +35,24 @@ class Microbatch:
     diagonals: dict[Diagonal, list[Vectors] | str] = field(default_factory=dict)
     eigenpair: Eigenpair | str | None = None
     factor: float = 0.0  # what the forms have been multiplied with; 0: not yet widened
+    origin: tuple[object, ...] = ()  # the forward calls it goes back to
+
+    def join(self, other: "Microbatch") -> None:
+        """Add a second backward pass over the same forward call: the same samples, not more of them."""
+        self.loss = self.loss + other.loss
+        for name, form in other.forms.items():
+            mine = self.forms.get(name)
+            self.forms[name] = form if mine is None else joined(mine, form)
+        self.uncovered.update(other.uncovered)
+        both = isinstance(self.shares, Tensor) and isinstance(other.shares, Tensor)
+        self.shares = self.shares + other.shares if both else other.shares  # type: ignore[operator]
+        for need, found in other.diagonals.items():
+            known = self.diagonals.get(need)
+            if isinstance(known, list) and isinstance(found, list):
+                found = [_summed(list(pair), 1.0) for pair in zip(known, found, strict=True)]
+            self.diagonals[need] = known if isinstance(known, str) else found
+        if self.eigenpair is not None:
+            self.eigenpair = "the Hessian of several accumulated backward passes cannot be multiplied with"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +222,10 @@ class Observation:
         losses, slopes, size = self.losses, projected.double() / length, self.batch_size
         if size < 2:
             raise Undefined("a batch of one sample has no variance")
+        seen, whole = float(losses.mean()), self.loss
+        rounding = 1e-3 if self.half is None else 5e-2
+        if not self.regularised and abs(seen - whole) > rounding * max(float(losses.abs().mean()), abs(whole)):
+            raise Undefined("a part of the loss depends on the samples but was not seen; use pit.loss for all of it")
         variances = float(losses.var()) / size, float(slopes.var()) / size
         return LineEnd(float(losses.mean()), float(slopes.mean()), *variances)
 

@@ -1,8 +1,9 @@
 """Find out where the samples are in every intermediate result, by asking autograd rather than guessing from shapes.
 
-A gradient is sent back from one sample alone. Where it arrives, and where it does not, shows which axis counts samples:
-also for time first, flattened, folded or broadcast tensors. Two samples tell nearly all layouts apart (one would not
-where the loss looks at a single position). Done once for each structure of the graph, then remembered.
+A gradient is sent back twice, the second time with a weight for each sample. Where samples are told apart, what arrives
+the second time is what arrived the first time, times the weight of its sample: this shows which axis counts samples,
+also for time first, flattened, folded or broadcast tensors. Weights are powers of two, so that rounding is the same.
+Done once for each structure of the graph, then remembered, unless data decide what goes where (indexing, routing).
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +51,6 @@ class Finder:
 
     def __init__(self, preferred_axis: int = 0) -> None:
         self.preferred = preferred_axis
-        self.probes = 0
         self._remembered: Remembered = {}
 
     def paths(
@@ -77,12 +77,6 @@ class Finder:
         likely = options[0].layout(shape, samples) if options and shape[options[0].axis] == samples else None
         return placed.nodes[node][output] or likely
 
-    def recall(self, graph: Graph, node: Node, output: int, samples: int) -> Layout | None:
-        """Return the placement of a result if it is remembered: no pass is needed for that."""
-        key = (graph.structure(), graph.nodes[node], output)
-        layout = self._recall(key, shapes(node)[output], samples)
-        return layout if isinstance(layout, Layout) else None
-
     def _decide(
         self,
         graph: Graph,
@@ -104,16 +98,19 @@ class Finder:
                 else:
                     open_results.append((node, output))
         if open_results:
-            probed = (0,) if samples == 1 else (0, 1)
-            arrived = [self._probe(open_results, sources, sample) for sample in probed]
-            for (node, output), *grads in zip(open_results, *arrived, strict=True):
+            weights = _weights(samples)
+            plain, weighted = (self._probe(open_results, sources, w) for w in (torch.ones(samples), weights))
+            lasting = not graph.find(DYNAMIC)
+            for (node, output), *grads in zip(open_results, plain, weighted, strict=True):
                 key = (structure, graph.nodes[node], output)
-                if sources and all(grad is None for grad in grads) and not _above(node, sources):
-                    chosen[node, output] = None  # the batch never gets there: a term of the parameters alone
-                else:
-                    shape = shapes(node)[output]
-                    on_batch = placed.coupled and _works_on_batch(node)
-                    chosen[node, output] = self._choose(key, shape, samples, grads, placed, on_batch)
+                shape = shapes(node)[output]
+                if grads[0] is None and samples > 1:
+                    result = Result(node, output, shape, node._input_metadata[output].dtype, _device(node, output))
+                    above = sources and _above(node, sources)
+                    chosen[node, output] = self.place_above(result, samples, sources) if above else None
+                    continue
+                on_batch = placed.coupled and _works_on_batch(node)
+                chosen[node, output] = self._choose(key, shape, samples, grads, weights, on_batch, lasting)
         for node in nodes:
             placed.nodes[node] = tuple(chosen[node, output] for output in range(len(shapes(node))))
 
@@ -129,16 +126,15 @@ class Finder:
         return layout
 
     def _probe(
-        self, results: list[tuple[Node, int]], sources: Sequence[Source], sample: int
+        self, results: list[tuple[Node, int]], sources: Sequence[Source], weights: Tensor
     ) -> Sequence[Tensor | None]:
         if not sources:
             return [None] * len(results)
-        self.probes += 1
         seeds = []
         for source in sources:
-            generator = torch.Generator().manual_seed(self.probes)
-            noise = torch.randn(source.shape, generator=generator, dtype=torch.float32) + 1.5
-            seeds.append(source.layout.mask(noise, sample).to(source.device, source.dtype))
+            generator = torch.Generator().manual_seed(len(source.shape))
+            noise = torch.rand(source.shape, generator=generator) + 0.5
+            seeds.append(_weighted(noise, source.layout, weights).to(source.device, source.dtype))
         return torch.autograd.grad(
             [edge(source.node, source.output) for source in sources],
             [edge(node, output) for node, output in results],
@@ -153,46 +149,87 @@ class Finder:
         shape: tuple[int, ...],
         samples: int,
         grads: Sequence[Tensor | None],
-        placed: Placements,
-        works_on_batch: bool,
+        weights: Tensor,
+        coupled: bool,
+        lasting: bool,
     ) -> Layout | None:
         options = candidates(shape, samples, self.preferred)
         if samples == 1:
             return options[0].layout(shape, samples)
-        likely = options[0] if shape[options[0].axis] == samples else None
-        if not any(grad is not None and bool(grad.any()) for grad in grads):
-            return likely.layout(shape, samples) if likely else None  # nothing arrived: not remembered
-        fitting = [option for option in options if _fits(grads, option.layout(shape, samples))]
-        if not fitting and likely is not None and likely.axis == self.preferred:
-            fitting = [likely] if placed.coupled and works_on_batch else []
+        whole = [option for option in options if shape[option.axis] == samples]
+        plain, weighted = grads
+        if plain is None or weighted is None or not bool(plain.any()):  # nothing arrives, nothing will: not remembered
+            return whole[0].layout(shape, samples) if whole else None
+        misfits = [(_misfit(plain, weighted, option.layout(shape, samples), weights), option) for option in options]
+        fitting = [option for misfit, option in misfits if misfit <= ROUNDING.get(plain.dtype, 3e-2)]
+        if not fitting and coupled and whole:  # samples see each other: the axis that tells them apart best
+            fitting = [min((entry for entry in misfits if entry[1] in whole), key=lambda entry: entry[0])[1]]
         placement = fitting[0] if fitting else None
-        if len(self._remembered) > MAX_REMEMBERED:  # a model whose graph never repeats
-            self._remembered.clear()
-        self._remembered[key] = (placement, placement is not None and shape[placement.axis] == samples)
+        if lasting and len(fitting) <= 1 and len(whole) <= 1:
+            if len(self._remembered) > MAX_REMEMBERED:  # a model whose graph never repeats
+                self._remembered.clear()
+            self._remembered[key] = (placement, placement is not None and shape[placement.axis] == samples)
         return placement.layout(shape, samples) if placement else None
 
     def place_above(self, result: Result, samples: int, sources: Sequence[Source]) -> Layout | None:
         """Place the samples in a result computed from a source (flattened predictions): send back from it instead."""
-        shape, place = result.shape, edge(result.node, result.output)
+        shape, weights = result.shape, _weights(samples)
         ones = torch.ones(shape, dtype=result.dtype, device=result.device)
+
+        def sent(seed: Tensor) -> Sequence[Tensor | None]:
+            places = [edge(source.node, source.output) for source in sources]
+            here = [edge(result.node, result.output)]
+            return torch.autograd.grad(here, places, [seed], retain_graph=True, allow_unused=True)
+
+        plain = sent(ones)
+        if all(grad is None or not bool(grad.any()) for grad in plain):
+            return None
         for option in candidates(shape, samples, self.preferred):
             layout = option.layout(shape, samples)
             if layout is None:
                 continue
-            for source in sources:
-                grads = [
-                    torch.autograd.grad(
-                        [place],
-                        [edge(source.node, source.output)],
-                        [layout.mask(ones, sample)],
-                        retain_graph=True,
-                        allow_unused=True,
-                    )[0]
-                    for sample in range(min(2, samples))
-                ]
-                if all(grad is not None for grad in grads) and _fits(grads, source.layout):
-                    return layout
+            both = zip(plain, sent(_weighted(ones, layout, weights)), sources, strict=True)
+            if all(
+                one is None or other is None or _misfit(one, other, source.layout, weights) <= 1e-3
+                for one, other, source in both
+            ):
+                return layout
         return None
+
+
+ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}
+DYNAMIC = frozenset(
+    f"{name}Backward"
+    for name in (
+        "Index", "IndexSelect", "IndexAdd", "IndexCopy", "IndexPut", "IndexPutImpl", "Gather", "Scatter", "ScatterAdd",
+        "ScatterReduce", "MaskedSelect", "MaskedScatter", "Sort", "Topk", "Take",
+        "PackPaddedSequence", "RepeatInterleave",
+    )
+)  # fmt: skip
+
+
+def _weights(samples: int) -> Tensor:
+    """A power of two for each sample, neighbours different."""
+    generator = torch.Generator().manual_seed(samples)
+    order = torch.cat([torch.randperm(7, generator=generator) for _ in range(samples // 7 + 1)])[:samples]
+    return 2.0 ** (order - 3.0)
+
+
+def _weighted(tensor: Tensor, layout: Layout, weights: Tensor) -> Tensor:
+    return (layout.split(tensor) * weights.to(tensor)[:, None]).reshape(tensor.shape)
+
+
+def _misfit(plain: Tensor, weighted: Tensor, layout: Layout | None, weights: Tensor) -> float:
+    """How far the second gradient is from the first times the weights of this layout, relative to the largest entry."""
+    if layout is None:
+        return float("inf")
+    off = (weighted - _weighted(plain, layout, weights)).abs().max()
+    return float(off) / max(float(weighted.abs().max()), 1e-300)
+
+
+def _device(node: Node, output: int) -> torch.device:
+    device: torch.device = node._input_metadata[output].device
+    return device
 
 
 _UNKNOWN = object()
@@ -216,17 +253,3 @@ def _above(node: Node, sources: Sequence[Source]) -> bool:
     """Whether the node is computed from a source (a parameter of the loss itself)."""
     below = Graph([node])
     return any(source.node in below for source in sources)
-
-
-def _fits(grads: Sequence[Tensor | None], layout: Layout | None) -> bool:
-    """Whether the gradient sent back from sample k arrives at sample k and nowhere else."""
-    return layout is not None and all(
-        grad is None or not bool((layout.split(grad) * _others(layout, k, grad)).any()) for k, grad in enumerate(grads)
-    )
-
-
-def _others(layout: Layout, sample: int, like: Tensor) -> Tensor:
-    """One for all samples but one: [1, samples, 1]."""
-    mask = torch.ones(1, layout.samples, 1, dtype=torch.bool, device=like.device)
-    mask[:, sample] = False
-    return mask

@@ -17,6 +17,7 @@ from cockpit.engine.losses import LossCall
 from cockpit.engine.needs import LOSSES, Need
 from cockpit.engine.observation import Microbatch
 from cockpit.engine.settings import Settings
+from cockpit.layers.forms import scale
 
 
 class Recorder:
@@ -74,7 +75,8 @@ class Recorder:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the user sees each warning once, from the backward pass itself
-                self._pass = self._begin(roots, seeds)
+                with _own_randomness(roots):
+                    self._pass = self._begin(roots, seeds)
         except Exception as error:  # a user's training never breaks because it is watched
             self.flaw = why(error)
         self.seconds += time.perf_counter() - begin
@@ -99,7 +101,7 @@ class Recorder:
         self.half = finished.half
         self.curvature_seconds += finished.curvature_seconds
         self.flaw = self.flaw or finished.problem
-        self.microbatches.append(finished.microbatch())
+        self._add(finished.microbatch())
         self._take_gradient()
         self.known_losses = None
         self.seconds += time.perf_counter() - begin
@@ -117,6 +119,17 @@ class Recorder:
         seen = Seen(models, calls, self.known_size, self.known_losses)
         seed = (self.settings.seed * 1_000_003 + self.step) * 31 + len(self.microbatches)
         return BackwardPass(graph, roots, seeds, self.parameters, seen, self.needs, self.settings, seed)
+
+    def _add(self, new: Microbatch) -> None:
+        """Keep a backward pass: more samples, or a second pass over samples that were seen."""
+        for known in self.microbatches:
+            same = known.origin and {id(call) for call in known.origin} == {id(call) for call in new.origin}
+            if same and known.samples == new.samples:
+                if known.factor:  # the first pass has been measured: bring the second to the same scale
+                    new.forms = {name: scale(form, known.factor) for name, form in new.forms.items()}
+                known.join(new)
+                return
+        self.microbatches.append(new)
 
     def _belongs(self) -> bool:
         """Whether this backward pass adds to the gradient of the step."""
@@ -161,3 +174,9 @@ class Recorder:
             if name in self._before:
                 grad = grad - self._before[name].to_dense()
             self.gradient[name] = grad if self.loss_scale == 1 else grad / self.loss_scale
+
+
+def _own_randomness(roots: tuple[Tensor, ...]) -> Any:
+    """A custom function may draw random numbers in its backward: those of our passes are not the user's."""
+    devices = {root.device.index for root in roots if root.is_cuda}
+    return torch.random.fork_rng(devices=[device for device in devices if device is not None])

@@ -212,3 +212,11 @@ def combine(forms: list[Form]) -> AnyForm:
         sample, index = torch.cat([f.sample for f in indexed]), torch.cat([f.index for f in indexed])
         return Indexed(forms[0].shape, forms[0].samples, sample, index, torch.cat([f.value for f in indexed]))
     return Summed(tuple(forms))
+
+
+def joined(one: AnyForm, other: AnyForm) -> AnyForm:
+    """Add two forms of the same samples."""
+    parts: list[Form] = []
+    for form in (one, other):
+        parts += form.parts if isinstance(form, Summed) else [form]
+    return combine(parts)

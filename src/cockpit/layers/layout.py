@@ -73,4 +73,5 @@ def candidates(shape: tuple[int, ...], samples: int, preferred: int = 0) -> list
     shared = [axis for axis in axes if shape[axis] > samples and shape[axis] % samples == 0]
     if samples == 1:
         return (whole + [Placement(axis) for axis in shared])[:1]
-    return whole + [Placement(axis, strided) for axis in shared for strided in (False, True)]
+    orders = (False, True) if preferred == 0 else (True, False)  # time first: samples are the faster index
+    return whole + [Placement(axis, strided) for axis in shared for strided in orders]
