@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from cockpit.engine.graph import Graph, Node, Path, Result, edge, shapes
+from cockpit.engine.graph import Graph, Node, Path, Result, edge, family, shapes
 from cockpit.layers.layout import Layout, Placement, candidates
 
 ROUNDS = 8
@@ -110,7 +110,8 @@ class Finder:
                     chosen[node, output] = self.place_above(result, samples, sources) if above else None
                     continue
                 on_batch = placed.coupled and _works_on_batch(node)
-                chosen[node, output] = self._choose(key, shape, samples, grads, weights, on_batch, lasting)
+                spatial = family(node) in SPATIAL
+                chosen[node, output] = self._choose(key, shape, samples, grads, weights, on_batch, spatial, lasting)
         for node in nodes:
             placed.nodes[node] = tuple(chosen[node, output] for output in range(len(shapes(node))))
 
@@ -151,6 +152,7 @@ class Finder:
         grads: Sequence[Tensor | None],
         weights: Tensor,
         coupled: bool,
+        spatial: bool,
         lasting: bool,
     ) -> Layout | None:
         options = candidates(shape, samples, self.preferred)
@@ -162,10 +164,10 @@ class Finder:
             return whole[0].layout(shape, samples) if whole else None
         misfits = [(_misfit(plain, weighted, option.layout(shape, samples), weights), option) for option in options]
         fitting = [option for misfit, option in misfits if misfit <= ROUNDING.get(plain.dtype, 3e-2)]
-        if not fitting and coupled and whole:  # samples see each other: the axis that tells them apart best
-            fitting = [min((entry for entry in misfits if entry[1] in whole), key=lambda entry: entry[0])[1]]
+        if not fitting and coupled:
+            fitting = _tells_apart_best(misfits, shape, spatial)
         placement = fitting[0] if fitting else None
-        if lasting and len(fitting) <= 1 and len(whole) <= 1:
+        if lasting and len(fitting) <= 1:
             if len(self._remembered) > MAX_REMEMBERED:  # a model whose graph never repeats
                 self._remembered.clear()
             self._remembered[key] = (placement, placement is not None and shape[placement.axis] == samples)
@@ -227,6 +229,21 @@ def _misfit(plain: Tensor, weighted: Tensor, layout: Layout | None, weights: Ten
     return float(off) / max(float(weighted.abs().max()), 1e-300)
 
 
+def _tells_apart_best(
+    misfits: Sequence[tuple[float, Placement]], shape: tuple[int, ...], spatial: bool
+) -> list[Placement]:
+    """Samples that see each other fit no layout: take the likeliest, unless another one is clearly better.
+
+    Layers on images have samples first by definition, and the last axis of the others counts features.
+    """
+    last = 0 if spatial else max(0, len(shape) - 2)
+    usable = [(misfit, option) for misfit, option in misfits if option.axis <= last]
+    if not usable:
+        return []
+    best = min(usable, key=lambda entry: entry[0])
+    return [best[1] if best[0] < 0.5 * usable[0][0] else usable[0][1]]
+
+
 def _device(node: Node, output: int) -> torch.device:
     device: torch.device = node._input_metadata[output].device
     return device
@@ -236,6 +253,7 @@ _UNKNOWN = object()
 BATCH_NORM = frozenset({"NativeBatchNormBackward", "CudnnBatchNormBackward", "MiopenBatchNormBackward"})
 
 
+SPATIAL = BATCH_NORM | {"ConvolutionBackward", "NativeGroupNormBackward"}
 LAYERS = BATCH_NORM | {f"{name}Backward" for name in ("Addmm", "Mm", "Convolution", "Embedding", "NativeGroupNorm")}
 
 
