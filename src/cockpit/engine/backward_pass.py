@@ -19,7 +19,7 @@ from cockpit.engine.observation import Microbatch
 from cockpit.engine.placement import Finder, Source
 from cockpit.engine.second_order import SecondOrder
 from cockpit.engine.settings import Settings
-from cockpit.layers.layout import Layout
+from cockpit.layers.layout import Layout, Placement
 
 CHECKPOINTED = (
     "activation checkpointing recomputes the forward pass whenever its tensors are read; "
@@ -125,21 +125,19 @@ class BackwardPass:
             self.seen.predictions(),
             [below] if (below := capture.loss_input(self.graph)) is not None else [],
         ]
-        unsure: list[Result] = []
         for results in kinds:
-            described = [capture.source_of(r, self.samples, self.settings.batch_axis) for r in capture.topmost(results)]
+            top = capture.topmost(results)
+            described = [capture.source_of(result, self.samples, self.settings.batch_axis) for result in top]
             found = [source for source in described if source is not None]
             if found and all(self._sure(source) for source in found):
                 return found
-            unsure = unsure or [result for result in results if capture.source_of(result, self.samples, 0) is not None]
+            if found:  # the surest kind decides; a later one may fit by chance
+                fits = [result for result, source in zip(top, described, strict=True) if source is not None]
+                return self._likeliest(fits[0])
         shapes = [result.shape for results in kinds for result in results]
-        if shapes and not unsure:
+        if shapes:
             raise Undefined(f"a batch of {self.samples} samples does not fit the output of shape {shapes[0]}; {REMEDY}")
-        if not unsure:
-            raise Undefined(
-                "the network's output was not seen: call the model itself, pass the loss as a module, or pit.loss"
-            )
-        return self._likeliest(unsure[0])
+        raise Undefined("the network's output was not seen: call the model itself, or pass the loss as a module")
 
     def _sure(self, source: Source) -> bool:
         """One axis of the result holds the samples and no other could."""
@@ -149,19 +147,24 @@ class BackwardPass:
 
     def _likeliest(self, result: Result) -> list[Source]:
         """Samples and positions share an axis of the output: the order under which the network falls into samples."""
-        options = capture.sources_of(result, self.samples, self.settings.batch_axis)
-        known = self.settings.orders.get(self.graph.structure())
-        if len(options) < 2 or (known is not None and known < len(options)):
-            return options[known or 0 :][:1]
+        places = capture.places_of(result, self.samples, self.settings.batch_axis)
+        structure = self.graph.structure()
+        known = self.settings.orders.get(structure)
 
-        def not_placed(source: Source) -> int:
+        def source(place: Placement) -> Source:
+            layout = place.layout(result.shape, self.samples)
+            assert layout is not None
+            return capture.placed_at(result, layout)
+
+        def not_placed(place: Placement) -> int:
             finder = Finder(self.settings.batch_axis)
-            _, found = finder.paths(self.graph, self.parameters, self.samples, [source])
+            _, found = finder.paths(self.graph, self.parameters, self.samples, [source(place)])
             return sum(not found.on_batch(node) for node in found.nodes)
 
-        best = min(options, key=not_placed)
-        self.settings.orders[self.graph.structure()] = options.index(best)
-        return [best]
+        if known not in places:
+            known = min(places, key=not_placed) if len(places) > 1 else places[0]
+            self.settings.orders[structure] = known
+        return [source(known)]
 
     def _outputs(self) -> list[Source]:
         """The network's outputs, where the loss begins: what the model returned, what the loss module was given, or
@@ -229,7 +232,7 @@ class BackwardPass:
             coupled=captured is not None and captured.placed.coupled,
             diagonals=self.curvature.diagonals,
             eigenpair=self.curvature.eigenpair,
-            origin=tuple(forward for _, forward in self.seen.forwards),
+            origin=tuple(forward.call for _, forward in self.seen.forwards),
         )
 
     def _shares(self) -> Tensor | str:

@@ -22,6 +22,7 @@ REMEDY = "give it with watch(..., batch_size=N or a callable of the model's argu
 class Forward:
     """One forward call: noted on the nodes of its results."""
 
+    call: object  # the same for all results of one call
     size: int | str | None  # number of samples as told by the user's callable or read off the inputs; a reason
     losses: Tensor | str | None  # individual losses of a model that returns its own, detached
     outputs: tuple[tuple[int, tuple[int, ...]], ...]  # (output of the node, shape) of the results on this node
@@ -49,10 +50,10 @@ def note(
     if not by_node:
         return
     size = _told(batch_size, args, kwargs) if callable(batch_size) else _size(args, kwargs, output, axis)
-    individual = _individual_losses(losses, args, kwargs, output)
+    individual, call = _individual_losses(losses, args, kwargs, output), object()
     for node, tensors in by_node.items():
         places = tuple((tensor.output_nr, tuple(tensor.shape)) for tensor in tensors)
-        node.metadata[key] = Forward(size, individual, places)
+        node.metadata[key] = Forward(call, size, individual, places)
 
 
 def noted(key: str, graph: Graph) -> list[tuple[Node, Any]]:

@@ -12,7 +12,7 @@ from cockpit.engine.graph import Graph, Node, Path, Result, family
 from cockpit.engine.placement import Finder, Placements, Source
 from cockpit.engine.pull import gradient_of
 from cockpit.layers import AnyForm, Form, combine
-from cockpit.layers.layout import Layout, candidates
+from cockpit.layers.layout import Layout, Placement, candidates
 
 LOSSES = frozenset(
     f"{name}Backward"
@@ -90,10 +90,14 @@ def prepare(
     return capture
 
 
+def places_of(result: Result, samples: int, preferred: int) -> list[Placement]:
+    """Ways in which an output may hold the samples: along the preferred axis or the first."""
+    return [place for place in candidates(result.shape, samples, preferred) if place.axis in (0, preferred)]
+
+
 def sources_of(result: Result, samples: int, preferred: int) -> list[Source]:
     """Describe a result whose samples lie along the preferred axis, or the first: all ways they may lie there."""
-    options = [place for place in candidates(result.shape, samples, preferred) if place.axis in (0, preferred)]
-    layouts = [place.layout(result.shape, samples) for place in options]
+    layouts = [place.layout(result.shape, samples) for place in places_of(result, samples, preferred)]
     return [placed_at(result, layout) for layout in dict.fromkeys(layouts) if layout is not None]
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from cockpit.engine.placement import Finder
 from cockpit.engine.scaler import LossScale
+from cockpit.layers.layout import Placement
 
 
 @dataclass
@@ -18,7 +19,7 @@ class Settings:
     losses: Callable[..., Tensor] | None = None
     finder: Finder = field(default_factory=Finder)
     scale: LossScale = field(default_factory=LossScale)
-    orders: dict[int, int] = field(default_factory=dict)  # structure of a graph -> how its output holds the samples
+    orders: dict[int, Placement] = field(default_factory=dict)  # by structure of the graph: its output
     eigenvector: Tensor | None = None  # of the last tracked step: the next search starts near it
     seed: int = 0
     compiled_seen: bool = False
