@@ -156,7 +156,7 @@ class Positions(nn.Module):
         self.head = nn.Linear(4, 3)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.token(tokens) + self.position(torch.arange(tokens.shape[1]))
+        x = self.token(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device))
         return self.head(F.gelu(self.mix(x)).mean(1))
 
 

@@ -16,7 +16,7 @@ def elements_1d(g: Tensor, bins: Bins) -> Tensor:
     """Histogram of all elements of ``g``: [bins]."""
     radius, below, zero = bins.near_zero
     beyond = g.abs() >= radius
-    if below != zero and g.device.type == "cpu" and int(beyond.sum()) > g.numel() // 16:
+    if below != zero and g.device.type == "cpu" and int(beyond.sum()) > g.numel() // 3:
         return _by_floor(g, bins, zero)
     large = g[beyond]
     counts = _counts(bins.index(large), bins.count)
