@@ -20,6 +20,7 @@ micro = make(normal(5), target=classes(3), sizes=(3,) * 6)
 WEIGHT = (0.5, 1.0, 2.5)
 
 NO_LOSSES = {"Alpha": "individual losses"}
+SINGLE = {"TICDiag[hessian]": 1e-3}  # divides by curvatures close to zero
 ACCUMULATED = {"HessMaxEV": "accumulated"}
 # Compiled after `watch`: known only when the first backward pass shows it.
 COMPILED = dict.fromkeys(
@@ -113,8 +114,8 @@ LOOP_STYLES = [
         "autocast", tanh, vectors, loop="autocast", dtype=torch.float32, tolerance=2e-2,
         loose={"EarlyStopping": 0.3, "MeanGSNR": 0.1, "Alpha": 0.1, "TICDiag[hessian]": inf, "TICTrace[hessian]": 0.1},
     ),
-    Case("scaler", tanh, vectors, loop="scaler", dtype=torch.float32, tolerance=1e-3),
-    Case("scaler_clip", tanh, vectors, loop="scaler_clip", dtype=torch.float32, tolerance=1e-3),
+    Case("scaler", tanh, vectors, loop="scaler", dtype=torch.float32, tolerance=1e-4, loose=SINGLE),
+    Case("scaler_clip", tanh, vectors, loop="scaler_clip", dtype=torch.float32, tolerance=1e-4, loose=SINGLE),
     Case("evaluation", tanh, vectors, loop="evaluation"),
     Case("evaluation_with_grad", tanh, vectors, loop="evaluation_with_grad"),
     Case("compiled_in_loop", tanh, vectors, loop="compiled", expected_undefined=COMPILED),
@@ -139,7 +140,7 @@ EDGES = [
         "last_batch_one_sample", tanh, make(normal(5), target=classes(3), sizes=(4, 4, 1)),
         expected_undefined=ONE_SAMPLE,
     ),
-    Case("float32", tanh, vectors, dtype=torch.float32, tolerance=1e-3),
+    Case("float32", tanh, vectors, dtype=torch.float32, tolerance=1e-4, loose=SINGLE),
     Case("not_finite", tanh, spoil(vectors, 1), expected_undefined=NOT_FINITE),
     Case(
         "not_finite_skipped", tanh,
