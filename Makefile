@@ -15,7 +15,7 @@ demo: $(STAMP)
 	$(BIN)/cockpit demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -rs
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,9 +1,20 @@
 """One thread for all tests: the nets are tiny, and threads that wait for each other on a busy machine take minutes."""
 
 import os
+from collections.abc import Iterator
+
+import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, and for programs that tests start
 
 import torch
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _runs_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A watch without ``run=`` writes into the current folder: not into the source tree."""
+    os.environ["COCKPIT_RUNS"] = str(tmp_path_factory.mktemp("runs"))
+    yield
+    del os.environ["COCKPIT_RUNS"]

@@ -10,8 +10,9 @@ _HOMES = {
     "extend": "cockpit",
     "CockpitPlotter": "plots.plotter",
     "configuration": "utils.configuration",
+    "open_run": "run",
 }
-__all__ = ["Cockpit", "CockpitPlotter", "__version__", "configuration", "extend", "watch"]
+__all__ = ["Cockpit", "CockpitPlotter", "__version__", "configuration", "extend", "open_run", "watch"]
 try:
     __version__ = version("cockpit-deck")
 except PackageNotFoundError:  # a source tree that is not installed

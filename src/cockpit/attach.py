@@ -1,5 +1,6 @@
 """``watch``: attach to a model, its optimizer and its loss without a change to the training loop."""
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,16 +18,20 @@ from torch.optim import Optimizer
 
 from cockpit.core.errors import CockpitError
 from cockpit.core.history import History
+from cockpit.core.recorded import Recorded
 from cockpit.core.schedule import Budget, Schedule, as_schedule
+from cockpit.describe import describe
 from cockpit.engine import eager, tap
 from cockpit.engine.needs import double_backward
 from cockpit.engine.placement import Finder
 from cockpit.engine.scaler import LossScale
 from cockpit.engine.settings import Settings
 from cockpit.explain import explain
-from cockpit.paper_log import write_json
 from cockpit.quantities import resolve
+from cockpit.recording import Recording, choose_folder
 from cockpit.tracker import Tracker, learning_rates
+
+log = logging.getLogger("cockpit")
 
 
 def watch(
@@ -44,6 +49,7 @@ def watch(
     losses: Callable[..., Tensor] | None = None,
     scaler: Any = None,
     step: int = 0,
+    steps: int | None = None,
     seed: int = 0,
 ) -> "Watch":
     """Watch a training loop; the loop itself stays as it is.
@@ -56,7 +62,7 @@ def watch(
         every: Track every so many steps, or a schedule step -> bool; None: as often as ``budget`` allows.
         budget: Share of the training time that tracking may cost, in (0, 1].
         grace: Seconds of tracking that are free at the start.
-        run: A folder to write the output into on ``close``; None or False: memory only.
+        run: A folder for the run, continued if it holds one; None: ``runs/<time>-<model>``; False: memory only.
         batch_axis: Which axis of the model's inputs and outputs counts samples.
         batch_size: The number of samples of each backward pass, or a callable of the model's arguments, where it cannot
             be read off the inputs.
@@ -64,17 +70,22 @@ def watch(
             By convention an entry ``losses`` of the model's output does the same.
         scaler: The gradient scaler of mixed precision; usually found without being told.
         step: Number of the first step, for a run that is continued.
+        steps: The step at which training will end, if known: the dashboard then shows the time that remains.
         seed: Seed of the estimators; the global random state is never touched.
     """
     optimizers: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
     _check(model, optimizers, loss_fn)
-    _check_options(batch_axis, batch_size, losses, scaler, step)
+    _check_options(batch_axis, batch_size, losses, scaler, step, steps)
     chosen = resolve(quantities)
     schedule: Schedule = Budget(budget, grace)
     if every is not None:
         schedule = as_schedule(every)
     settings = Settings(batch_axis, batch_size, losses, Finder(batch_axis), LossScale(scaler), seed=seed)
-    return Watch(model, optimizers, loss_fn, chosen, schedule, settings, step, run)
+    folder = None if _disabled() else choose_folder(run, type(model).__name__)
+    pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
+    if folder is not None:
+        pit.record(folder, describe(model, optimizers, loss_fn, chosen, schedule, steps))
+    return pit
 
 
 class Hook:
@@ -108,15 +119,15 @@ class Watch:
         schedule: Schedule,
         settings: Settings,
         step: int,
-        run: str | Path | bool | None,
     ) -> None:
         self.step = step  #: number of the step under way
         self._first = step
-        self._model, self._optimizers, self._loss_fn, self._run = model, optimizers, loss_fn, run
+        self._model, self._optimizers, self._loss_fn = model, optimizers, loss_fn
+        self._recording: Recording | None = None
         self._stepped: set[int] = set()
         self._hooks: list[Any] = []
         self._armed = ExitStack()
-        self._closed = os.environ.get("COCKPIT_DISABLED", "") not in ("", "0")
+        self._closed = _disabled()
         measured = [] if self._closed else quantities
         self._tracker = Tracker(self._trainable, measured, schedule, settings, self._learning_rates)
         if not self._closed:
@@ -145,6 +156,10 @@ class Watch:
         if step is not None and not _whole(step, 0):
             raise CockpitError(f"log(step={step!r}): give the number of a step, 0 or more")
         self._tracker.log(max(self.step - 1, self._first) if step is None else step, metrics)
+        if self._closed and self._recording is not None:
+            log.warning(
+                "log(%s): the run is closed, so this stays in memory only; log before close", ", ".join(metrics)
+            )
 
     def get_output(self) -> dict[int, dict[str, Any]]:
         """Return ``{step: {quantity: value}}``; a value is None where it is undefined, ``history`` says why."""
@@ -159,20 +174,37 @@ class Watch:
         """Say what is covered, what is not and why, and what tracking costs."""
         return explain(self._tracker, self._model)
 
+    @property
+    def folder(self) -> Path | None:
+        """The run's folder; None if it is kept in memory only."""
+        return None if self._recording is None else self._recording.folder
+
+    def record(self, folder: Path, metadata: dict[str, Any]) -> None:
+        """Write the run into a folder from now on."""
+        self._recording = Recording(folder, metadata, self._tracker, self._first)
+
+    def source(self) -> Recorded:
+        """What was recorded so far as series, for panels and plots."""
+        name = type(self._model).__name__ if self.folder is None else self.folder.name
+        return Recorded(self._tracker.journal, name)
+
     def close(self) -> None:
         """Stop watching; no hook stays behind. Closing twice is fine."""
+        self._end(None)
+
+    def _end(self, error: BaseException | None) -> None:
         if self._closed:
             return
         self._closed = True
         self._disarm()
         if self.step > self._first:
-            self._tracker.history.discard(self.step)  # begun, but the optimizer never took it
+            self._tracker.journal.discard(self.step)  # begun, but the optimizer never took it
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
         self._tracker.close()
-        if self._run not in (None, False, True):
-            write_json(self._tracker.history.output(), Path(str(self._run)) / "output.json")
+        if self._recording is not None:
+            self._recording.close(error)
 
     def __enter__(self) -> Self:
         return self
@@ -180,7 +212,7 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._end(error)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"at step {self.step}"
@@ -250,9 +282,14 @@ class Watch:
 
     def _finish_step(self) -> None:
         self._stepped.clear()
+        tracked = self._tracker.recorder is not None
         self._tracker.after_update()
         self._disarm()
         self.step += 1
+        if self._recording is not None:
+            self._recording.reached(self.step)
+            if tracked:
+                self._recording.book()
         self._open()
 
     # ---- what the tracker asks
@@ -262,6 +299,10 @@ class Watch:
 
     def _learning_rates(self) -> list[tuple[float, list[str]]]:
         return learning_rates(self._optimizers, {id(p): name for name, p in self._model.named_parameters()})
+
+
+def _disabled() -> bool:
+    return os.environ.get("COCKPIT_DISABLED", "") not in ("", "0")
 
 
 def _check(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
@@ -292,7 +333,7 @@ def _check(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
             raise CockpitError(f"{where} has sparse=True; sparse gradients are not supported: use sparse=False")
 
 
-def _check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any) -> None:
+def _check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any, steps: Any) -> None:
     if not _whole(batch_axis, 0):
         raise CockpitError(f"batch_axis is {batch_axis!r}; give a whole number, 0 or more")
     if batch_size is not None and not callable(batch_size) and not _whole(batch_size, 1):
@@ -303,6 +344,8 @@ def _check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, s
         raise CockpitError(f"scaler is {scaler!r}; give the torch.amp.GradScaler itself")
     if not _whole(step, 0):
         raise CockpitError(f"step is {step!r}; give the number of the first step, 0 or more")
+    if steps is not None and not _whole(steps, 1):
+        raise CockpitError(f"steps is {steps!r}; give the number of steps that training will take, or None")
 
 
 def _whole(value: Any, least: int) -> bool:

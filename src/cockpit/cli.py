@@ -1,11 +1,37 @@
 """The command line: parse, call, print."""
 
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
 import click
 
 from cockpit import __version__
+from cockpit.core.errors import CockpitError
+
+RUN = "RUN is the folder of a run, the database file in it, or a JSON log of the paper's tool."
 
 
-@click.group()
+class Commands(click.Group):
+    """A group that says what is wrong with an input in one line, and is quiet when its reader has left."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except CockpitError as error:
+            raise _Refused(str(error)) from None
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush into
+            sys.exit(0)
+
+
+class _Refused(click.ClickException):
+    exit_code = 2
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="cockpit")
 def main() -> None:
     """Show what happens inside a training run."""
@@ -19,3 +45,68 @@ def demo(steps: int, seed: int) -> None:
     from cockpit.demo import demo as run  # torch is loaded only where it is needed
 
     run(steps, seed)
+
+
+@main.command(epilog=f"{RUN} Without it: the newest run below $COCKPIT_RUNS or ./runs. A folder of runs is listed.")
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the state as JSON.")
+@click.option("--follow", "-f", is_flag=True, help="Keep it current until the run ends.")
+def show(run: Path | None, as_json: bool, follow: bool) -> None:
+    """Show the state of a run in one screen."""
+    from cockpit.plots.terminal import present
+
+    present(run, as_json, follow)
+
+
+@main.command(epilog=f"{RUN} Several are drawn into one figure, each in its colour.")
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--out", "-o", type=click.Path(path_type=Path), help="The file: .png, .svg, .pdf, .gif or .mp4.")
+@click.option("--gif", type=click.Path(path_type=Path), help="Write an animation of the run to this file.")
+@click.option("--panel", "panels", multiple=True, metavar="ID", help="Only this panel; may be given several times.")
+@click.option("--list", "listed", is_flag=True, help="Print the panels and their ids.")
+@click.option("--title", help="Heading; otherwise the name of the run.")
+@click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
+@click.option("--log/--linear", "logarithmic", default=None, help="The step axis; otherwise log from 1000 steps on.")
+@click.option("--step", type=click.IntRange(min=0), help="Histograms and gauges at this step, not at the last.")
+@click.option("--from", "first", type=click.IntRange(min=0), help="First step.")
+@click.option("--to", "last", type=click.IntRange(min=1), help="Last step.")
+@click.option("--smooth", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Weight of the past.")
+@click.option("--layers", help="Only layers whose name matches this.")
+@click.option("--scale", type=click.FloatRange(0.1, 10), help="Pixels per point; otherwise 2, in animations 1.")
+@click.option("--fps", type=click.FloatRange(0.1, 60), default=8.0, show_default=True, help="Frames a second.")
+@click.option("--frames", type=click.IntRange(2, 1000), default=40, show_default=True, help="Frames of an animation.")
+def plot(runs: tuple[Path, ...], **options: Any) -> None:
+    """Draw the deck of a run, or panels of it, to a file."""
+    from cockpit.plots.paper import draw
+
+    for line in draw(runs, **options):
+        click.echo(line)
+
+
+@main.command(epilog=RUN)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--to", "target", required=True, type=click.Choice(["csv", "parquet", "json", "tensorboard"]))
+@click.option("--out", "-o", type=click.Path(path_type=Path), help="Where to; otherwise ./NAME-FORMAT.")
+@click.option("--force", is_flag=True, help="Replace what is there.")
+def export(run: Path, target: str, out: Path | None, force: bool) -> None:
+    """Write a run for other tools."""
+    from cockpit.plots.reading import file_name, one
+    from cockpit.store.export import export as write
+
+    opened = one(run)
+    for path in write(opened, target, out or Path(f"{file_name(opened)}-{target}"), force):
+        click.echo(f"{path}  {path.stat().st_size:,} bytes")
+
+
+@main.command(epilog="FOLDER holds runs; without it $COCKPIT_RUNS or ./runs.")
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Otherwise the next free one from 6180 on.")
+@click.option("--token", help="What a reader must know; made up where others can reach the address.")
+@click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
+def ui(folder: Path | None, host: str, port: int | None, token: str | None, browser: bool) -> None:
+    """Serve the dashboard of a folder of runs."""
+    from cockpit.dashboard import serve
+    from cockpit.plots.reading import runs_folder
+
+    serve(runs_folder(folder), host, port, token, browser)

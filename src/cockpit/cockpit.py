@@ -62,7 +62,7 @@ class Cockpit:
         if not isinstance(quantity, Quantity):
             raise CockpitError(f"{quantity!r} is not a quantity; give an instance of a Quantity subclass")
         self._tracker.quantities.append(quantity)
-        self._tracker._start = self._start
+        self._tracker.start = self._start
 
     def create_graph(self, global_step: int) -> bool:
         """Whether a quantity of your own asks to keep the graph; ours never do."""

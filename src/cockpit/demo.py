@@ -1,48 +1,141 @@
-"""The demonstration: train an embedded problem, watched, and print what was measured."""
+"""The demonstration: train an embedded problem with the live page, save a figure, say what was seen."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
 
 from cockpit.attach import Watch, watch
+from cockpit.core.errors import CockpitError
+from cockpit.core.source import Source
+from cockpit.plots.figure import figure
 from cockpit.plots.plotter import CockpitPlotter
 from cockpit.problems._base import Problem
 from cockpit.problems.digits import digits
+from cockpit.quantities import preset
 
 BATCH = 64
 EVERY = 2  # steps from one tracked step to the next
 EVALUATE = 50  # steps from one test of the accuracy to the next
+EXTRA = ("CABS", "EarlyStopping", "MeanGSNR")  # beyond the full preset, for the second page
 
 
-def demo(steps: int = 300, seed: int = 0) -> None:
-    """Train digits for some steps with the full preset, print the deck and what the watch has to say about itself."""
+def demo(
+    steps: int = 1500, seed: int = 0, folder: Path | None = None, page: bool = True, open_browser: bool = True
+) -> None:
+    """Train digits with the full preset while the live page shows it; print and save what was measured.
+
+    Args:
+        steps: Training steps; the default takes about a minute.
+        seed: Seed of everything random.
+        folder: The run's folder; None: a new one below ``runs``.
+        page: Serve the live page while training runs.
+        open_browser: Open it.
+    """
     console = Console()
-    console.print(f"Training the {digits.name} problem for {steps} steps, watched at one step in {EVERY}.")
+    model, loss_fn = digits.model(seed), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    quantities = [*preset("full"), *EXTRA]
     with _one_thread():
-        pit = train(digits, steps, seed, console)
+        pit = watch(model, optimizer, loss_fn, quantities=quantities, every=EVERY, run=folder, steps=steps)
+        with pit, _live_page(pit, page, open_browser, console):
+            console.print(f"Training the {digits.name} problem for {steps} steps, watched at one step in {EVERY}.")
+            train(model, optimizer, loss_fn, pit, steps, seed, console)
+    _report(pit, console)
+
+
+def train(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss_fn: nn.Module,
+    pit: Watch,
+    steps: int,
+    seed: int,
+    console: Console,
+) -> None:
+    """The loop that a user would write; nothing in it but ``pit.log`` knows of the watch."""
+    batches = _batches(digits, seed)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for step in track(range(steps), "training", console=console, transient=True, disable=not console.is_terminal):
+        inputs, labels = next(batches)
+        optimizer.zero_grad()
+        loss_fn(model(inputs), labels).backward()
+        optimizer.step()
+        schedule.step()
+        if (step + 1) % EVALUATE == 0 or step + 1 == steps:
+            pit.log(test_accuracy=_accuracy(digits, model, seed))
+
+
+@contextmanager
+def _live_page(pit: Watch, page: bool, open_browser: bool, console: Console) -> Iterator[None]:
+    """Serve the run's folder from a process of its own, as ``cockpit ui`` does."""
+    if not page or pit.folder is None:
+        yield
+        return
+    try:
+        from cockpit.dashboard import start
+
+        server = start(pit.folder.parent, run=pit.folder.name, open_browser=open_browser)
+    except CockpitError as missing:
+        console.print(f"No live page: {missing}", markup=False, highlight=False)
+        yield
+        return
+    console.print(f"Live page: {server.url}", markup=False, highlight=False, soft_wrap=True)
+    try:
+        yield
+    finally:
+        server.stop()
+
+
+def _report(pit: Watch, console: Console) -> None:
+    source = pit.source()
     CockpitPlotter().plot(pit, plot_title=digits.name)
     console.print()
-    console.print(pit.explain(), markup=False, highlight=False, soft_wrap=True)
+    for sentence in seen(source):
+        console.print(f"- {sentence}", markup=False, highlight=False, soft_wrap=True)
+    if pit.folder is None:
+        return
+    try:
+        picture = pit.folder / "deck.png"
+        picture.write_bytes(figure([source], "png", title=f"{digits.name}: {pit.folder.name}"))
+        console.print(f"Figure: {picture}", markup=False, highlight=False, soft_wrap=True)
+    except (CockpitError, OSError) as problem:
+        console.print(f"No figure: {problem}", markup=False, highlight=False)
+    console.print(f"Look again: cockpit ui {pit.folder.parent}", markup=False, highlight=False, soft_wrap=True)
 
 
-def train(problem: Problem, steps: int, seed: int, console: Console) -> Watch:
-    """Train the problem and return its watch, closed."""
-    model, loss_fn = problem.model(seed), nn.CrossEntropyLoss()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    batches = _batches(problem, seed)
-    with watch(model, optimizer, loss_fn, quantities="full", every=EVERY) as pit:
-        for step in track(range(steps), "training", console=console, transient=True, disable=not console.is_terminal):
-            inputs, labels = next(batches)
-            optimizer.zero_grad()
-            loss_fn(model(inputs), labels).backward()
-            optimizer.step()
-            if (step + 1) % EVALUATE == 0 or step + 1 == steps:
-                pit.log(accuracy=_accuracy(problem, model, seed))
-    return pit
+def seen(source: Source) -> list[str]:
+    """What the instruments showed, in sentences."""
+    said = []
+    loss, accuracy = source.scalar("Loss").defined().values, source.scalar("test_accuracy").defined().values
+    if len(loss):
+        tail = np.median(loss[-max(1, len(loss) // 10) :])
+        said.append(f"The loss fell from {loss[0]:.3g} to {tail:.3g} (median of the last tenth).")
+    if len(accuracy):
+        said.append(f"Of the test pictures {accuracy[-1]:.1%} are recognised.")
+    alpha = source.scalar("Alpha").defined().values
+    if len(alpha):
+        late, beyond = np.median(alpha[-max(1, len(alpha) // 10) :]), np.mean(alpha > 1)
+        where = "short of" if late < 0 else "beyond"
+        said.append(
+            f"Steps end {where} the valley floor (median Alpha {late:+.2f} at the end); {beyond:.0%} overshoot."
+        )
+    sharp, rate = source.scalar("HessMaxEV").defined().values, source.scalar("learning_rate").defined().values
+    if len(sharp) and len(rate):
+        edge = 2 / rate[0]
+        said.append(f"The largest curvature peaked at {sharp.max():.3g}; plain SGD would be stable up to {edge:.3g}.")
+    noise, size = source.scalar("NormTest").defined().values, source.scalar("batch_size").defined().values
+    if len(noise) and len(size):
+        early, late = np.median(noise[: max(1, len(noise) // 10)]), np.median(noise[-max(1, len(noise) // 10) :])
+        said.append(
+            f"Gradient noise relative to the gradient went from {early:.2g} to {late:.2g} at batch {size[-1]:.0f}."
+        )
+    return said
 
 
 def _batches(problem: Problem, seed: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cockpit.core.errors import CockpitError, Undefined, why
+from cockpit.core.errors import Undefined, why
 from cockpit.core.history import History
-from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 from cockpit.core.schedule import Budget, Schedule
 from cockpit.engine.needs import LINE, UPDATE, Need
 from cockpit.engine.observation import Line, LineEnd, Observation
 from cockpit.engine.recorder import Recorder
 from cockpit.engine.settings import Settings
+from cockpit.journal import Journal
 from cockpit.quantities import QUANTITIES
 from cockpit.quantities._base import Measured, Moment, Quantity, SingleStepQuantity, total
 
@@ -63,17 +63,22 @@ class Tracker:
         defer: bool = False,
     ) -> None:
         self.quantities, self.schedule, self.settings = quantities, schedule, settings
-        self.history, self.coverage = History(), Coverage()
+        self.journal, self.coverage = Journal(), Coverage()
         self.recorder: Recorder | None = None
         self._parameters, self._learning_rates, self._defer = parameters, learning_rates, defer
         self._begin = time.perf_counter()
-        self._start = {name: p.detach().clone() for name, p in parameters().items()} if self._keeps_start() else {}
+        #: parameters at the start of the run, for the quantities that ask
+        self.start = {name: p.detach().clone() for name, p in parameters().items()} if self._keeps_start() else {}
         self._due: list[Quantity] = []
         self._departure: Departure | None = None
         self._before: dict[str, Tensor] = {}
         self._observation: Observation | None = None
         self._measured = 0  # backward passes that the last measurement had seen
-        self._warned: set[tuple[str, str]] = set()
+
+    @property
+    def history(self) -> History:
+        """What was measured and logged."""
+        return self.journal.history
 
     def _keeps_start(self) -> bool:
         return any(quantity.name == "Distance" or "start" in quantity.needs for quantity in self.quantities)
@@ -108,10 +113,10 @@ class Tracker:
         return True
 
     def _remember_start(self, parameters: Mapping[str, Tensor]) -> None:
-        if self._start:
+        if self.start:
             for name, parameter in parameters.items():
-                if name not in self._start:  # unfrozen since: it has not moved yet
-                    self._start[name] = parameter.detach().clone()
+                if name not in self.start:  # unfrozen since: it has not moved yet
+                    self.start[name] = parameter.detach().clone()
 
     def needs(self) -> frozenset[Need]:
         """Everything that the due quantities ask for."""
@@ -176,7 +181,7 @@ class Tracker:
             microbatches=recorder.microbatches,
             loss_scale=recorder.loss_scale,
             learning_rates=self._learning_rates(),
-            start=self._start,
+            start=self.start,
             elapsed=time.perf_counter() - self._begin,
             flaw=recorder.flaw,
             root=recorder.root,
@@ -241,7 +246,7 @@ class Tracker:
                     self._record(quantity, step, step.step)
                 elif not recorder.microbatches and quantity.moment is Moment.BACKWARD:
                     reason = recorder.flaw or "no backward pass was seen in this step"
-                    self._keep(Record(step.step, quantity.name, quantity.kind, None, reason))
+                    self.journal.keep(Record(step.step, quantity.name, quantity.kind, None, reason))
             self._depart(step)
         recorder.seconds += time.perf_counter() - begin
         if isinstance(self.schedule, Budget):
@@ -249,6 +254,9 @@ class Tracker:
         self._book("tracked steps", recorder.seconds)
         if recorder.curvature_seconds:
             self._book("curvature", recorder.curvature_seconds)
+        if self._due:
+            self._circumstances(step, recorder.seconds)
+        self.journal.hand_over()
         self._before, self._observation, self.recorder = {}, None, None
 
     def _depart(self, step: Observation) -> None:
@@ -278,8 +286,9 @@ class Tracker:
         if self._departure is not None:
             step, reason = self._departure.step, "no further step was taken"
             for quantity in self._departure.quantities:
-                self._keep(Record(step, quantity.name, quantity.kind, None, reason))
+                self.journal.keep(Record(step, quantity.name, quantity.kind, None, reason))
             self._departure = None
+        self.journal.hand_over()
         self.abandon()
 
     # ---- records
@@ -293,25 +302,20 @@ class Tracker:
         else:
             record = _as_record(quantity, under, measured)
         self._book(quantity.name, time.perf_counter() - begin)
-        self._keep(record)
+        self.journal.keep(record)
         quantity.keep(under, record.value)
-
-    def _keep(self, record: Record) -> None:
-        self.history.append(record)
-        if record.reason is not None and (record.name, record.reason) not in self._warned:
-            self._warned.add((record.name, record.reason))
-            log.info("%s is undefined at step %d: %s", record.name, record.step, record.reason)
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Keep the user's own numbers beside the measured ones."""
-        for name, value in metrics.items():
-            if name in QUANTITIES:
-                raise CockpitError(f"log({name}=...): this is the name of a quantity; choose another")
-            single = getattr(value, "ndim", None) is not None and getattr(value, "size", None) is not None
-            number = value.item() if single and _elements(value) == 1 else value  # a tensor or numpy's own numbers
-            if not isinstance(number, int | float) or isinstance(number, bool):
-                raise CockpitError(f"log({name}={value!r}): give a number")
-            self.history.append(Record(step, name, Kind.SCALAR, float(number)))
+        self.journal.log(step, metrics, QUANTITIES)
+
+    def _circumstances(self, step: Observation, seconds: float) -> None:
+        """Record what a reader needs to judge the values of a step."""
+        for group, (rate, _) in enumerate(step.learning_rates):
+            self.journal.note(step.step, f"learning_rate[{group}]" if group else "learning_rate", rate)
+        if step.microbatches:
+            self.journal.note(step.step, "batch_size", step.batch_size)
+        self.journal.note(step.step, "tracking_seconds", seconds)
 
     def _note(self, step: Observation) -> None:
         coverage, missing = self.coverage, step.uncovered
@@ -368,10 +372,6 @@ def _line(start: Departure, end: LineEnd) -> Line:
         (first.loss_variance, end.loss_variance),
         (first.slope_variance, end.slope_variance),
     )
-
-
-def _elements(value: Any) -> int:
-    return int(value.numel()) if isinstance(value, Tensor) else int(value.size)
 
 
 def _device(parameters: Mapping[str, Tensor]) -> str:

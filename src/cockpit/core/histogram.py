@@ -1,7 +1,7 @@
 """Histograms as values: edges, and exact integer counts per parameter, kept sparse."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,11 @@ class Histogram:
         return tuple(len(axis) - 1 for axis in self.edges)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that the filled bins take in memory."""
+        return self._bins.nbytes + self._counts.nbytes
+
+    @property
     def parts(self) -> dict[str, Counts]:
         """Counts of each parameter."""
         begins = (0, *self._ends)
@@ -46,6 +51,23 @@ class Histogram:
         """Counts of all parameters together."""
         return self._dense(slice(None))
 
+    def sparse(self) -> tuple[tuple[str, ...], Counts, NDArray[Any]]:
+        """Return the parameters' names, the filled bins as ``parameter * bins + bin``, increasing, and their counts."""
+        part = np.searchsorted(np.array(self._ends, dtype=np.int64), np.arange(len(self._bins)), side="right")
+        return self._names, part * int(np.prod(self.shape)) + self._bins, self._counts
+
+    @classmethod
+    def from_sparse(
+        cls, edges: tuple[NDArray[np.float64], ...], names: tuple[str, ...], places: Counts, counts: NDArray[Any]
+    ) -> Self:
+        """Build one from what :meth:`sparse` gave."""
+        histogram = cls(edges, {})
+        part, bins = np.divmod(places, max(1, int(np.prod(histogram.shape))))
+        histogram._names = names
+        histogram._ends = tuple(int(end) for end in np.searchsorted(part, np.arange(len(names)), side="right"))
+        histogram._bins, histogram._counts = bins.astype(np.int32), counts
+        return histogram
+
     def _dense(self, part: slice) -> Counts:
         dense: Counts = np.zeros(int(np.prod(self.shape)), dtype=np.int64)
         np.add.at(dense, self._bins[part], self._counts[part].astype(np.int64))
@@ -55,6 +77,18 @@ class Histogram:
         """Return plain lists: the form of the paper's JSON log."""
         edges = [axis.tolist() for axis in self.edges]
         return {"hist": self.counts.tolist(), "edges": edges[0] if len(edges) == 1 else edges}
+
+    def __eq__(self, other: object) -> bool:
+        """Same edges, same parameters, same counts."""
+        if not isinstance(other, Histogram):
+            return NotImplemented
+        return (
+            len(self.edges) == len(other.edges)
+            and all(np.array_equal(one, two) for one, two in zip(self.edges, other.edges, strict=True))
+            and (self._names, self._ends) == (other._names, other._ends)
+            and np.array_equal(self._bins, other._bins)
+            and np.array_equal(self._counts, other._counts)
+        )
 
     def __repr__(self) -> str:
         return f"Histogram({self.counts.sum()} elements, bins {self.counts.shape}, {len(self._names)} parameters)"

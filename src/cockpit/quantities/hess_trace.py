@@ -19,7 +19,7 @@ class HessTrace(CurvatureQuantity):
         estimates = self.estimates(step)
         traces = {name: torch.stack([estimate[name].double().sum() for estimate in estimates]) for name in estimates[0]}
         value = {name: float(traces[name].mean()) if name in traces else 0.0 for name in step.parameters}
-        details: dict[str, object] = {"curvature": self.curvature}
+        details: dict[str, object] = {"curvature": self.curvature, "total": "sum"}
         if len(estimates) > 1:
             error = {name: float(t.std() / len(estimates) ** 0.5) for name, t in traces.items()}
             details["standard_error"] = error

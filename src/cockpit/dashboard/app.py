@@ -1,0 +1,134 @@
+"""The web application: static page, data, downloads, events."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from cockpit.core.errors import CockpitError
+from cockpit.dashboard import download
+from cockpit.dashboard.api import ANSWERS
+from cockpit.dashboard.events import Events
+from cockpit.dashboard.fleet import Fleet
+from cockpit.dashboard.guard import Guard
+from cockpit.dashboard.query import Query, read
+from cockpit.dashboard.scripts import Scripts
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+STATIC = Path(__file__).parent / "static"
+SMALL = 1400  # bytes that are not worth compressing
+
+Download = Callable[[Fleet, Query], tuple[bytes, str, str]]
+
+
+def create_app(folder: Path, token: str | None = None) -> Guard:
+    """Make the application for the runs below a folder; with a token only for those who have it."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.routing import Mount, Route
+        from starlette.staticfiles import StaticFiles
+    except ImportError as error:
+        raise CockpitError("the page needs starlette, which is not installed; pip install 'cockpit-deck[ui]'") from error
+    fleet, scripts = Fleet(folder), Scripts()
+    events = Events(fleet)
+    routes = [
+        Route("/", _page),
+        Route("/vega.js", _script(scripts)),
+        Route("/api/events", _events(events)),
+        *(Route(f"/api/{name}", _data(fleet, name)) for name in ANSWERS),
+        Route("/api/figure", _file(fleet, download.figure)),
+        Route("/api/data", _file(fleet, download.data)),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    return Guard(Starlette(routes=routes), token, on_close=events.close)
+
+
+async def _page(request: "Request") -> "Response":
+    from starlette.responses import FileResponse
+
+    return FileResponse(STATIC / "index.html")
+
+
+def _script(scripts: Scripts) -> Callable[..., Any]:
+    async def answer(request: "Request") -> "Response":
+        from starlette.responses import Response
+
+        try:
+            packed = await asyncio.to_thread(scripts.bundle)
+        except CockpitError as error:
+            return _json(request, {"error": str(error)}, 500)
+        headers = {"content-encoding": "gzip", "etag": f'"{crc32(packed):08x}"', "vary": "accept-encoding"}
+        if request.headers.get("if-none-match") == headers["etag"]:
+            return Response(status_code=304, headers={"etag": headers["etag"]})
+        if not _gzips(request):
+            packed = gzip.decompress(packed)
+            del headers["content-encoding"]
+        return Response(packed, media_type="text/javascript", headers=headers)
+
+    return answer
+
+
+def _events(events: Events) -> Callable[..., Any]:
+    async def answer(request: "Request") -> "Response":
+        from starlette.responses import StreamingResponse
+
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(events.stream(), media_type="text/event-stream", headers=headers)
+
+    return answer
+
+
+def _data(fleet: Fleet, name: str) -> Callable[..., Any]:
+    async def answer(request: "Request") -> "Response":
+        return await asyncio.to_thread(_asked, request, lambda query: _json(request, ANSWERS[name](fleet, query)))
+
+    return answer
+
+
+def _file(fleet: Fleet, make: Download) -> Callable[..., Any]:
+    def send(query: Query) -> "Response":
+        from starlette.responses import Response
+
+        content, media, name = make(fleet, query)
+        headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+        return Response(content, media_type=media, headers=headers)
+
+    async def answer(request: "Request") -> "Response":
+        return await asyncio.to_thread(_asked, request, send)
+
+    return answer
+
+
+def _asked(request: "Request", answer: Callable[[Query], "Response"]) -> "Response":
+    """Answer, or say what is wrong and what to do about it."""
+    try:
+        return answer(read(request.url.query))
+    except CockpitError as error:
+        return _json(request, {"error": str(error)}, 400)
+    except LookupError as error:
+        return _json(request, {"error": str(error.args[0] if error.args else error)}, 404)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}. This is a fault of cockpit; reload, and if it stays, report it."
+        return _json(request, {"error": said}, 500)
+
+
+def _json(request: "Request", content: Any, status: int = 200) -> "Response":
+    """Write and compress in the thread that made the content: the event loop stays free."""
+    from starlette.responses import Response
+
+    body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+    headers = {"cache-control": "no-store"}
+    if len(body) > SMALL and _gzips(request):
+        body = gzip.compress(body, 1)
+        headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
+    return Response(body, status, headers, "application/json")
+
+
+def _gzips(request: "Request") -> bool:
+    return "gzip" in request.headers.get("accept-encoding", "")

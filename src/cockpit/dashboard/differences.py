@@ -1,0 +1,53 @@
+"""What differs between runs: settings that are not the same, and how far each one came."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cockpit.core.source import Source
+
+SAME = frozenset({"name", "started", "pid", "cost", "coverage"})  # never the same, or shown elsewhere
+LONGEST = 200  # characters of a value
+
+Row = dict[str, Any]
+
+
+def differences(runs: Sequence[Source]) -> list[Row]:
+    """Rows of a table with one value for each run: results first, then the settings that differ."""
+    flat = [dict(_flat(_settings(run.metadata))) for run in runs]
+    keys = dict.fromkeys(key for one in flat for key in one)
+    rows = [{"key": key, "values": [one.get(key) for one in flat]} for key in keys]
+    return [*_results(runs), *(row for row in rows if len(set(map(str, row["values"]))) > 1)]
+
+
+def _results(runs: Sequence[Source]) -> list[Row]:
+    series = [run.scalar("Loss").defined() for run in runs]
+    found = {
+        "last loss": [float(one.values[-1]) if len(one) else None for one in series],
+        "lowest loss": [float(one.values.min()) if len(one) else None for one in series],
+        "at step": [int(one.steps[np.argmin(one.values)]) if len(one) else None for one in series],
+    }
+    return [{"key": key, "values": values} for key, values in found.items()]
+
+
+def _settings(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in metadata.items() if key not in SAME}
+    if isinstance(kept.get("model"), Mapping):
+        kept["model"] = {key: value for key, value in kept["model"].items() if key != "layers"}
+    if isinstance(kept.get("quantities"), list):
+        kept["quantities"] = ", ".join(str(one.get("name")) for one in kept["quantities"] if isinstance(one, Mapping))
+    return kept
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Name each leaf by the way to it; a list of one needs no number."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _flat(part, f"{path} {key}".strip())
+    elif isinstance(value, list) and all(isinstance(part, Mapping) for part in value):
+        for place, part in enumerate(value):
+            yield from _flat(part, path if len(value) == 1 else f"{path} {place}")
+    else:
+        plain = value is None or isinstance(value, bool | int | float)
+        yield path, value if plain else str(value)[:LONGEST]

@@ -1,0 +1,106 @@
+"""The runs below a folder: their listing, and those that are being looked at, kept open."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from cockpit import store
+from cockpit.core.errors import CockpitError
+from cockpit.panels.theme import RUNS
+from cockpit.store.run import StoredRun
+
+LISTED = 0.4  # seconds for which a listing is good enough
+PATIENCE = 10  # times as long as it took to make: a huge folder must not be read without end
+OPEN = 48  # runs kept open
+TOGETHER = 40  # runs shown at once
+
+
+class _Held:
+    """An open run, and who may read it now."""
+
+    def __init__(self, path: Path) -> None:
+        self.run = StoredRun(path)
+        self.lock = threading.RLock()
+
+
+class Fleet:
+    """What the page can show; a run is only ever looked up here by its id, never joined to a path."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()
+        self._infos: list[store.RunInfo] = []
+        self._due = float("-inf")
+        self._open: OrderedDict[str, _Held] = OrderedDict()
+        self._colours: dict[str, str] = {}
+
+    def listing(self) -> list[store.RunInfo]:
+        """All runs, newest first."""
+        with self._lock:
+            begin = time.monotonic()
+            if begin > self._due:
+                self._infos = store.runs(self.folder)
+                done = time.monotonic()
+                self._due = done + max(LISTED, PATIENCE * (done - begin))
+                there = {info.id for info in self._infos}
+                for gone in self._open.keys() - there:
+                    del self._open[gone]
+            return self._infos
+
+    def info(self, ident: str) -> store.RunInfo:
+        """What the listing says about one run."""
+        for info in self.listing():
+            if info.id == ident:
+                return info
+        raise LookupError(f"there is no run {ident!r} in this folder; it may have been moved or deleted")
+
+    def colour(self, ident: str) -> str:
+        """The colour of a run: given in the order of starting, and kept."""
+        if ident not in self._colours:
+            for info in reversed(self.listing()):
+                self._colours.setdefault(info.id, RUNS[len(self._colours) % len(RUNS)])
+        return self._colours.get(ident, RUNS[0])
+
+    @contextmanager
+    def reading(self, idents: Sequence[str]) -> Iterator[list[StoredRun]]:
+        """Hold some runs, brought up to date, so that no other thread changes them meanwhile."""
+        if len(idents) > TOGETHER:
+            raise CockpitError(f"{len(idents)} runs asked for at once; choose at most {TOGETHER}")
+        held = {ident: self._hold(ident) for ident in dict.fromkeys(idents)}
+        with ExitStack() as stack:
+            for ident in sorted(held):  # always in the same order: two requests never wait for each other
+                stack.enter_context(held[ident].lock)
+            for one in held.values():
+                one.run.refresh()
+            yield [held[ident].run for ident in held]
+
+    def pulse(self) -> dict[str, str]:
+        """A mark for each run that changes when anything about it changed."""
+        marks = {
+            info.id: f"{info.state} {info.updated} {info.reached} {info.last_step} {info.loss}"
+            for info in self.listing()
+        }
+        with self._lock:
+            held = dict(self._open)
+        for ident, one in held.items():
+            if ident in marks and one.lock.acquire(blocking=False):  # busy: the next pulse will tell
+                try:
+                    one.run.refresh()
+                    marks[ident] += f" {one.run.version}"
+                finally:
+                    one.lock.release()
+        return marks
+
+    def _hold(self, ident: str) -> _Held:
+        path = self.info(ident).path
+        with self._lock:
+            held = self._open.get(ident)
+            if held is None or held.run.path != path:
+                held = self._open[ident] = _Held(path)
+            self._open.move_to_end(ident)
+            while len(self._open) > OPEN:
+                self._open.popitem(last=False)
+            return held

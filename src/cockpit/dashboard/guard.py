@@ -1,0 +1,112 @@
+"""Who may read the page: this machine alone, or whoever has the token; and what the browser may do with it."""
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+COOKIE = "cockpit_token"
+LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+FRESH = [(b"cache-control", b"no-cache")]  # the page of a new version is asked for after an upgrade
+STRANGER = (
+    "This page is only served to this machine. Open it as http://127.0.0.1 or http://localhost, or start it with "
+    "--host to serve it to others."
+)
+LOCKED = (
+    "This page asks for a token. Open the whole address that `cockpit ui` printed when it started; it ends with "
+    "?token=... If that is lost, stop `cockpit ui` and start it again."
+)
+
+
+class Guard:
+    """Lets a request through to the app, or answers what to do instead; adds the safety headers to every answer."""
+
+    def __init__(self, app: App, token: str | None = None, on_close: Callable[[], None] = lambda: None) -> None:
+        self.app = app
+        self.token = token
+        self.close = on_close  # to be called before the server stops
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
+
+        async def guarded(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                given = list(message.get("headers", []))
+                cached = any(key.lower() == b"cache-control" for key, _ in given)
+                message["headers"] = [*given, *_encoded(HEADERS.items()), *([] if cached else FRESH)]
+            await send(message)
+
+        if scope["method"] not in ("GET", "HEAD"):
+            await _answer(guarded, 405, "This page only reads; use GET.")
+        elif self.token is None:
+            friend = is_local(headers.get("host", "")) and _same(headers)
+            await (self.app(scope, receive, guarded) if friend else _answer(guarded, 403, STRANGER))
+        else:
+            await self._with_token(scope, receive, guarded, headers)
+
+    async def _with_token(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+        """A token in the address moves into a cookie, so that it does not stay in the browser's history."""
+        query = parse_qsl(scope["query_string"].decode("latin-1"))
+        given = dict(query).get("token")
+        if given is not None and self._right(given):
+            rest = urlencode([(key, value) for key, value in query if key != "token"])
+            cookie = f"{COOKIE}={given}; Path=/; HttpOnly; SameSite=Lax"
+            there = scope["path"] if scope["path"].startswith("/") and not scope["path"].startswith("//") else "/"
+            where = there + (f"?{rest}" if rest else "")
+            await _answer(send, 303, "", {"location": where, "set-cookie": cookie, "cache-control": "no-store"})
+        elif given is None and self._right(_cookie(headers.get("cookie", ""))) and _same(headers):
+            await self.app(scope, receive, send)
+        else:
+            await _answer(send, 401, LOCKED)
+
+    def _right(self, given: str | None) -> bool:
+        return given is not None and hmac.compare_digest(given.encode(), (self.token or "").encode())
+
+
+def is_local(host: str) -> bool:
+    """Whether a Host header names this machine; any other name is a page elsewhere that points here."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    return name.lower() in LOCAL
+
+
+def _same(headers: dict[str, str]) -> bool:
+    """Whether the request comes from the page itself, as far as the browser tells."""
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == headers.get("host")
+
+
+def _cookie(header: str) -> str | None:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return None
+    return found.value if found else None
+
+
+def _encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(key.encode("latin-1"), value.encode("latin-1")) for key, value in headers]
+
+
+async def _answer(send: Send, status: int, text: str, headers: dict[str, str] | None = None) -> None:
+    given = {"content-type": "text/plain; charset=utf-8", **(headers or {})}
+    await send({"type": "http.response.start", "status": status, "headers": _encoded(given.items())})
+    await send({"type": "http.response.body", "body": text.encode()})

@@ -1,0 +1,98 @@
+// A panel on the page: its title, what it says in numbers, its chart, and what can be done with it.
+
+import { Chart } from "./chart.js";
+import { join } from "./cursor.js";
+import { button, el, icon, write } from "./dom.js";
+import { query, set, state } from "./state.js";
+import { theme } from "./theme.js";
+
+const FILES = [["png", "figure"], ["svg", "figure"], ["pdf", "figure"], ["csv", "data"], ["json", "data"]];
+
+export class Card {
+  constructor({ large = false, enlarge = true, runs = null } = {}) {
+    this.runs = runs; // the runs it shows where these are not the page's
+    this.title = el("button", { class: "title", type: "button", disabled: !enlarge, onclick: () => this.enlarge() });
+    this.question = el("span", { class: "question" });
+    this.note = el("span", { class: "note" });
+    this.reading = el("span", { class: "reading" });
+    this.menu = el("details", { class: "menu" }, el("summary", { title: "Download", "aria-label": "Download" }, icon("download")), el("div", { class: "sheet" }));
+    this.menu.addEventListener("toggle", () => this.menu.open && this.offer());
+    this.plot = el("div", { class: "plot" });
+    this.line = el("div", { class: "cursor", hidden: true });
+    this.brush = el("div", { class: "brush", hidden: true });
+    this.empty = el("p", { class: "empty", hidden: true });
+    this.stage = el("div", { class: "stage" }, this.plot, this.line, this.brush, this.empty);
+    this.tools = el("span", { class: "tools" }, this.menu, enlarge && button("expand", "Enlarge", () => this.enlarge()));
+    this.root = el("article", { class: large ? "card large" : "card", tabindex: enlarge ? "0" : null },
+      el("header", {}, this.title, el("span", { class: "middle" }, this.question), el("span", { class: "says" }, this.note, this.reading), this.tools), this.stage);
+    this.enlarges = enlarge;
+    this.chart = new Chart(this.plot, large);
+    this.leave = join(this);
+  }
+
+  show(panel) {
+    this.panel = panel;
+    this.root.dataset.panel = panel.id;
+    this.root.dataset.group = panel.group;
+    write(this.title, panel.title);
+    write(this.question, panel.question);
+    write(this.note, panel.note ?? "");
+    this.note.title = panel.note ?? "";
+    this.question.title = panel.question;
+    this.empty.hidden = !panel.empty;
+    write(this.empty, panel.empty ?? "");
+    this.plot.hidden = Boolean(panel.empty);
+    this.stage.classList.toggle("steps", panel.steps && !panel.empty);
+    if (!panel.empty) this.chart.show(panel);
+  }
+
+  enlarge() {
+    if (this.panel && this.enlarges) set({ panel: this.panel.id, ...(this.runs ? { runs: this.runs } : {}) });
+  }
+
+  // Links are made when they are wanted: they hold the view of that moment.
+  offer() {
+    const links = FILES.map(([format, kind]) =>
+      el("a", { href: `/api/${kind}?${query({ panel: this.panel.id, format, theme: kind === "figure" && theme(), runs: this.runs ?? state.runs, name: this.panel.from })}`, download: "", text: `${kind === "figure" ? "Figure" : "Data"} ${format.toUpperCase()}`, onclick: () => { this.menu.open = false; } }));
+    this.menu.querySelector(".sheet").replaceChildren(...links);
+  }
+
+  destroy() {
+    this.leave();
+    this.chart.destroy();
+    this.root.remove();
+  }
+}
+
+// Keeps a row of cards in step with a list of panels, without rebuilding what is already there.
+export class Cards {
+  constructor(options = {}) {
+    this.options = options;
+    this.cards = new Map();
+  }
+
+  show(panels, place) {
+    const there = new Set(panels.map((panel) => panel.id));
+    for (const [id, card] of this.cards) {
+      if (!there.has(id)) {
+        card.destroy();
+        this.cards.delete(id);
+      }
+    }
+    for (const panel of panels) {
+      if (!this.cards.has(panel.id)) this.cards.set(panel.id, new Card(this.options));
+      const card = this.cards.get(panel.id);
+      const parent = place(panel);
+      if (card.root.parentNode !== parent) parent.append(card.root);
+      card.show(panel);
+    }
+  }
+
+  clear() {
+    this.show([], () => null);
+  }
+}
+
+document.addEventListener("pointerdown", (event) => {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+});

@@ -1,0 +1,164 @@
+// One chart: embedded once, then fed. Only a changed specification, or a grown heap, makes it start again.
+
+import { chartConfig, theme } from "./theme.js";
+
+const RENEW = 300; // updates after which a view is made anew: streamed data leave traces in the heap
+const OPTIONS = { ast: true, actions: false, defaultStyle: false, renderer: "canvas", mode: "vega-lite", tooltip: () => {}, logLevel: 1 };
+const queue = new Map();
+let running = false;
+
+// Charts are drawn a few per frame, so that the page stays responsive while all of them change.
+function enqueue(chart) {
+  queue.set(chart, true);
+  if (!running) {
+    running = true;
+    requestAnimationFrame(drain);
+  }
+}
+
+async function drain() {
+  const begin = performance.now();
+  while (queue.size && performance.now() - begin < 12) {
+    const [chart] = queue.keys();
+    queue.delete(chart);
+    await chart.draw();
+  }
+  running = queue.size > 0;
+  if (running) requestAnimationFrame(drain);
+}
+
+export class Chart {
+  constructor(holder, large = false) {
+    Object.assign(this, { holder, large, view: null, panel: null, drawn: "", look: "", updates: 0, span: null, onDrawn: null, dead: false, visible: false });
+    this.watch = new ResizeObserver(() => enqueue(this));
+    this.watch.observe(holder);
+    this.sight = new IntersectionObserver((seen) => {
+      this.visible = seen.at(-1).isIntersecting;
+      if (this.visible) enqueue(this);
+    }, { rootMargin: "120px" });
+    this.sight.observe(holder);
+  }
+
+  show(panel) {
+    this.panel = panel;
+    enqueue(this);
+  }
+
+  // Zoom at once, before the server sends the finer data of the window.
+  zoom(low, high) {
+    this.span = [low, high];
+    if (this.view && this.panel.steps) enqueue(this);
+  }
+
+  async draw() {
+    if (this.dead || !this.visible || !this.panel?.spec) return; // what nobody sees is drawn when it comes into sight
+    const [width, height] = [this.holder.clientWidth, this.holder.clientHeight];
+    if (width < 40 || height < 30) return;
+    try {
+      const look = `${this.panel.marks.split(".")[0]} ${theme()} ${sized(this.panel.spec) ? "" : `${width}x${height}`}`;
+      if (!this.view || look !== this.look || this.updates > RENEW) await this.embed(look, width, height);
+      else await this.feed(width, height);
+      this.holder.dataset.points = this.panel.datasets.lines?.length ?? 0;
+      this.holder.dataset.last = this.panel.params?.hi ?? "";
+      this.onDrawn?.(this);
+    } catch (error) {
+      console.error(`panel ${this.panel.id}:`, error);
+    }
+  }
+
+  async embed(look, width, height) {
+    const place = document.createElement("div");
+    place.className = "vega";
+    const spec = prepared(this.panel, width, height);
+    const { view } = await window.vegaEmbed(place, spec, { ...OPTIONS, config: chartConfig(this.large) });
+    if (this.dead) return view.finalize();
+    this.view?.finalize();
+    Object.assign(this, { view, look, updates: 0, drawn: this.panel.marks, shown: this.panel.datasets });
+    this.holder.replaceChildren(place);
+    if (this.applySignals()) await view.runAsync();
+  }
+
+  async feed(width, height) {
+    let changed = this.applySignals();
+    if (sized(this.panel.spec) && (this.width !== width || this.height !== height)) {
+      this.view.width(width).height(height).resize();
+      [this.width, this.height] = [width, height];
+      changed = true;
+    }
+    if (this.drawn !== this.panel.marks) {
+      for (const [name, rows] of Object.entries(this.panel.datasets)) {
+        if (this.shown[name] !== rows) this.view.data(name, rows);
+      }
+      this.shown = this.panel.datasets;
+      this.drawn = this.panel.marks;
+      this.updates += 1;
+      changed = true;
+    }
+    if (changed) await this.view.runAsync();
+  }
+
+  applySignals() {
+    const wanted = { ...this.panel.params };
+    if (this.span && "lo" in wanted) [wanted.lo, wanted.hi] = this.span;
+    let changed = false;
+    for (const [name, value] of Object.entries(wanted)) {
+      if (JSON.stringify(this.view.signal(name)) !== JSON.stringify(value)) {
+        this.view.signal(name, value);
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  // Where a step lies inside the holder, in pixels; null outside the plot.
+  place(step) {
+    const frame = this.frame();
+    if (!frame) return null;
+    const x = frame.scale(step);
+    return x >= -0.5 && x <= frame.width + 0.5 ? { x: frame.left + x, top: frame.top, height: frame.height } : null;
+  }
+
+  stepAt(x) {
+    const frame = this.frame();
+    if (!frame) return null;
+    return frame.scale.invert(Math.min(Math.max(x - frame.left, 0), frame.width));
+  }
+
+  frame() {
+    if (!this.view || !this.panel.steps) return null;
+    try {
+      const [scale, pad, origin] = [this.view.scale("x"), this.view.padding(), this.view.origin()];
+      if (!scale?.invert) return null;
+      return { scale, left: pad.left + origin[0], top: pad.top + origin[1], width: this.view.width(), height: this.view.height() };
+    } catch {
+      return null; // a composed panel has no single step axis
+    }
+  }
+
+  destroy() {
+    this.dead = true;
+    queue.delete(this);
+    this.watch.disconnect();
+    this.sight.disconnect();
+    this.view?.finalize();
+    this.view = null;
+  }
+}
+
+const sized = (spec) => !["hconcat", "vconcat", "concat", "facet", "repeat"].some((key) => key in spec) && !spec.encoding?.row && !spec.encoding?.column && !spec.encoding?.facet;
+
+function prepared(panel, width, height) {
+  const spec = structuredClone(panel.spec);
+  spec.datasets = panel.datasets;
+  if (sized(spec)) {
+    spec.width = width;
+    spec.height = height;
+    spec.autosize = { type: "fit", contains: "padding" };
+  }
+  for (const param of spec.params ?? []) {
+    if (param.name in (panel.params ?? {})) param.value = panel.params[param.name];
+    if (param.name === "width") param.value = width;
+    if (param.name === "height") param.value = height;
+  }
+  return spec;
+}

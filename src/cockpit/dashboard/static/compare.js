@@ -1,0 +1,134 @@
+// Runs against each other: what differs between them, their lines in one picture, or each in a column of its own.
+
+import { Cards } from "./card.js";
+import { el, write } from "./dom.js";
+import { number } from "./format.js";
+import { Known } from "./known.js";
+import { ask } from "./net.js";
+import { query, set, state } from "./state.js";
+
+const COLUMNS = 6; // runs that fit beside each other
+
+export class Compare {
+  constructor(root) {
+    this.overlay = { known: new Known(), cards: new Cards() };
+    this.columns = new Map(); // run: its column
+    this.modes = [["overlay", "overlay"], ["side", "side by side"]].map(([value, text]) =>
+      el("button", { type: "button", value, text, onclick: () => set({ mode: value }) }));
+    this.which = el("select", { "aria-label": "Panels", onchange: () => this.filter() }, el("option", { value: "", text: "all panels" }));
+    this.hint = el("p", { class: "hint" });
+    this.table = el("table", { class: "facts-table" });
+    this.grid = el("div", { class: "grid" });
+    this.sides = el("div", { class: "sides" });
+    root.append(el("div", { class: "bar" }, el("div", { class: "segments", role: "group", "aria-label": "How to compare" }, ...this.modes), this.which, this.hint),
+      el("details", { class: "differ", open: true }, el("summary", { text: "what differs" }), el("div", { class: "scroll" }, this.table)), this.grid, this.sides);
+  }
+
+  path() {
+    return state.runs.length ? `/api/compare?${query()}` : null;
+  }
+
+  async show(answer, signal) {
+    for (const mode of this.modes) mode.setAttribute("aria-pressed", String(mode.value === state.mode));
+    const many = state.runs.length > COLUMNS && state.mode === "side";
+    write(this.hint, state.runs.length < 2 ? "Check two or more runs in the list to compare them." : many ? `The first ${COLUMNS} of ${state.runs.length} chosen runs.` : "");
+    this.fillTable(answer);
+    this.grid.hidden = state.mode !== "overlay";
+    this.sides.hidden = state.mode === "overlay";
+    if (state.mode === "overlay") await this.showOverlay(signal);
+    else await this.showSides(answer.runs.slice(0, COLUMNS), signal);
+  }
+
+  async showOverlay(signal) {
+    const { known, cards } = this.overlay;
+    const panels = known.merge((await ask(`/api/deck?${query({ known: known.marks })}`, signal)).panels);
+    this.offer(panels);
+    cards.show(this.wanted(panels), () => this.grid);
+  }
+
+  async showSides(heads, signal) {
+    for (const [id, column] of this.columns) if (!heads.some((head) => head.id === id)) this.drop(id, column);
+    const all = [];
+    for (const head of heads) {
+      const column = this.column(head);
+      const answer = await ask(`/api/deck?${query({ runs: [head.id], known: column.known.marks })}`, signal);
+      all.push([column, column.known.merge(answer.panels)]);
+    }
+    this.offer(all[0]?.[1] ?? []);
+    const limits = common(all.map(([, panels]) => panels));
+    for (const [column, panels] of all) {
+      const same = this.wanted(panels).map((panel) => ({ ...panel, params: { ...panel.params, ...limits.get(panel.id) } }));
+      this.sides.append(column.root);
+      column.cards.show(same, () => column.body);
+    }
+  }
+
+  column(head) {
+    if (!this.columns.has(head.id)) {
+      const body = el("div", { class: "column" });
+      const title = el("h2");
+      const root = el("section", { class: "side" }, title, body);
+      this.columns.set(head.id, { known: new Known(), cards: new Cards({ runs: [head.id] }), body, title, root });
+    }
+    const column = this.columns.get(head.id);
+    write(column.title, head.name);
+    column.root.style.setProperty("--run", head.colour);
+    return column;
+  }
+
+  drop(id, column) {
+    column.cards.clear();
+    column.root.remove();
+    this.columns.delete(id);
+  }
+
+  offer(panels) {
+    this.panels = panels;
+    if (this.which.childElementCount === panels.length + 1) return;
+    const chosen = this.which.value;
+    this.which.replaceChildren(el("option", { value: "", text: "all panels" }), ...panels.map((panel) => el("option", { value: panel.id, text: panel.title })));
+    this.which.value = panels.some((panel) => panel.id === chosen) ? chosen : "";
+  }
+
+  wanted(panels) {
+    return panels.filter((panel) => (this.which.value ? panel.id === this.which.value : !panel.empty));
+  }
+
+  filter() {
+    window.dispatchEvent(new Event("cockpit-refresh"));
+  }
+
+  fillTable(answer) {
+    const head = el("tr", {}, el("th"), ...answer.runs.map((run) => {
+      const cell = el("th", { scope: "col", text: run.name });
+      cell.style.setProperty("--run", run.colour);
+      return cell;
+    }));
+    const rows = answer.rows.map((row) => el("tr", {}, el("th", { scope: "row", text: row.key }),
+      ...row.values.map((value) => el("td", { text: typeof value === "number" ? number(value) : value ?? "–" }))));
+    this.table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows));
+  }
+
+  forget() {
+    this.overlay.known.forget();
+    for (const column of this.columns.values()) column.known.forget();
+  }
+}
+
+// Charts of one instrument get the same vertical axis, else the eye compares the wrong thing.
+function common(columns) {
+  const limits = new Map();
+  for (const panel of columns.flat()) {
+    if (panel.params?.ylo === undefined) continue;
+    const { ylo, yhi, yticks } = panel.params;
+    const kind = panel.marks.split(".")[0];
+    const old = limits.get(panel.id);
+    if (old && old.kind !== kind) limits.set(panel.id, { kind, broken: true });
+    else if (!old) limits.set(panel.id, { kind, ylo, yhi, yticks });
+    else if (!old.broken) {
+      const wider = yhi - ylo > old.yhi - old.ylo ? yticks : old.yticks;
+      limits.set(panel.id, { kind, ylo: Math.min(ylo, old.ylo), yhi: Math.max(yhi, old.yhi), yticks: wider });
+    }
+  }
+  return new Map([...limits].filter(([, found]) => !found.broken).map(([id, { ylo, yhi, yticks }]) => [id, { ylo, yhi, yticks }]));
+}

@@ -1,0 +1,83 @@
+// One panel enlarged: more points, how to read it, and the same quantity layer by layer beside it.
+
+import { Card } from "./card.js";
+import { button, byId, el, write } from "./dom.js";
+import { Known } from "./known.js";
+import { Poll } from "./net.js";
+import { query, set, state } from "./state.js";
+
+const POINTS = 2500;
+
+export class Focus {
+  constructor(fail) {
+    this.dialog = byId("focus");
+    this.known = new Known();
+    this.poll = new Poll(() => this.path(), (answer) => this.show(answer), fail);
+    this.dialog.addEventListener("close", () => set({ panel: null }));
+    this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
+    this.card = this.beside = null;
+  }
+
+  get open() {
+    return this.dialog.open;
+  }
+
+  path() {
+    if (!state.panel || !state.runs.length) return null;
+    return `/api/panel?${query({ panel: state.panel, name: state.tab === "layers" ? state.name : "", points: POINTS, known: this.known.marks })}`;
+  }
+
+  // Follow the address: open, change or close.
+  follow() {
+    if (!state.panel) {
+      if (this.dialog.open) this.dialog.close();
+      this.clear();
+    } else {
+      if (this.shown !== state.panel) this.build();
+      if (!this.dialog.open) this.dialog.showModal();
+      this.poll.refresh({ changed: true });
+    }
+  }
+
+  build() {
+    this.clear();
+    this.shown = state.panel;
+    this.card = new Card({ large: true, enlarge: false });
+    this.beside = new Card({ enlarge: false });
+    this.beside.root.hidden = true;
+    this.question = el("h3", { class: "asks" });
+    this.aid = el("div", { class: "aid" });
+    this.note = el("p", { class: "facts" });
+    const shut = button("close", "Close (Esc)", () => this.dialog.close(), { class: "icon-button shut" });
+    const full = button("expand", "Full screen (F)", () => this.fill(), { class: "icon-button shut" });
+    this.card.tools.append(full, shut);
+    this.dialog.replaceChildren(el("div", { class: "focus" }, this.card.root,
+      el("aside", {}, this.question, this.aid, this.note, this.beside.root)));
+  }
+
+  show(answer) {
+    if (!this.card || answer.panels[0].id !== state.panel) return;
+    const [panel, ...beside] = this.known.merge([...answer.panels, ...answer.beside]);
+    this.card.show({ ...panel, from: state.tab === "layers" ? state.name : "" });
+    write(this.question, panel.question);
+    write(this.note, panel.note ?? "");
+    if (this.told !== panel.aid) {
+      this.told = panel.aid;
+      this.aid.replaceChildren(...panel.aid.split(/\n+/).map((line) => el("p", { text: line })));
+    }
+    this.beside.root.hidden = !beside.length;
+    if (beside.length) this.beside.show({ ...beside[0], from: answer.name });
+  }
+
+  fill() {
+    this.dialog.classList.toggle("full");
+  }
+
+  clear() {
+    this.card?.destroy();
+    this.beside?.destroy();
+    this.card = this.beside = this.shown = this.told = null;
+    this.known.forget();
+    this.dialog.replaceChildren();
+  }
+}

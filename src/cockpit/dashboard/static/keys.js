@@ -1,0 +1,63 @@
+// The keyboard. What is listed here is what the help shows.
+
+import { nextAxis, smoother } from "./controls.js";
+import { pointed, resetZoom } from "./cursor.js";
+import { byId, el } from "./dom.js";
+import { neighbour } from "./runs.js";
+import { set, state } from "./state.js";
+import { toggleTheme } from "./theme.js";
+
+const TABS = ["deck", "layers", "compare", "findings", "details"];
+
+export function wireKeys({ focus, toggleRuns }) {
+  const keys = [
+    ["1 – 5", "Deck, Layers, Compare, Findings, Details", null],
+    ["[  ]", "previous, next run", null],
+    ["/", "filter the runs", () => { document.body.classList.remove("narrow"); byId("filter").focus(); }],
+    ["b", "show or hide the list of runs", toggleRuns],
+    ["l", "step axis: auto, log, linear", nextAxis],
+    ["s  S", "more, less smoothing", null],
+    ["g", "filter the layers", () => byId("layer-filter").focus()],
+    ["r", "reset the zoom", resetZoom],
+    ["p", "histograms and gauges at the step under the pointer; again: at the last", () => set({ step: pointed() ?? null })],
+    ["f", "enlarge the panel under the pointer; again: fill the screen", () => enlarge(focus)],
+    ["Esc", "close", null],
+    ["t", "light or dark", toggleTheme],
+    ["?", "this help", help],
+  ];
+  const actions = new Map(keys.filter(([, , action]) => action).map(([key, , action]) => [key, action]));
+  TABS.forEach((tab, place) => actions.set(String(place + 1), () => set({ tab })));
+  actions.set("[", () => neighbour(-1)).set("]", () => neighbour(1)).set("s", () => smoother(0.1)).set("S", () => smoother(-0.1));
+  byId("key-list").replaceChildren(...keys.flatMap(([key, meaning]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: meaning })]));
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+    const action = actions.get(event.key);
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
+}
+
+export function help() {
+  const dialog = byId("help");
+  if (dialog.open) dialog.close();
+  else dialog.showModal();
+}
+
+function typing(target) {
+  if (target.matches("input:not([type=checkbox]):not([type=range]), textarea, select")) {
+    return true;
+  }
+  return false;
+}
+
+function enlarge(focus) {
+  if (focus.open) return focus.fill();
+  const card = document.querySelector(".card:focus-within, .card:hover");
+  if (card && card.dataset.panel && !state.panel) set({ panel: card.dataset.panel });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && event.target.matches("input")) event.target.blur();
+  if (event.key === "Enter" && event.target.matches(".card[data-panel]")) set({ panel: event.target.dataset.panel });
+});

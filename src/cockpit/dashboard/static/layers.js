@@ -1,0 +1,38 @@
+// Layer by layer: any per-parameter quantity of one run as heat map, distribution, by type and by depth.
+
+import { Cards } from "./card.js";
+import { el } from "./dom.js";
+import { Known } from "./known.js";
+import { query, set, state } from "./state.js";
+
+export class Layers {
+  constructor(root) {
+    this.root = root;
+    this.known = new Known();
+    this.cards = new Cards();
+    this.choice = el("select", { "aria-label": "Quantity", onchange: () => set({ name: this.choice.value }) });
+    this.of = el("span", { class: "of" });
+    this.grid = el("div", { class: "grid wide" });
+    root.append(el("div", { class: "bar" }, el("label", { class: "field" }, el("span", { text: "quantity" }), this.choice), this.of), this.grid);
+  }
+
+  path() {
+    if (!state.runs.length) return null;
+    return `/api/layers?${query({ runs: state.runs.slice(0, 1), name: state.name, known: this.known.marks })}`;
+  }
+
+  show(answer) {
+    const names = [...new Set([...answer.layered, answer.name])];
+    if (this.choice.childElementCount !== names.length || this.choice.value !== answer.name) {
+      this.choice.replaceChildren(...names.map((name) => el("option", { value: name, text: name })));
+      this.choice.value = answer.name;
+    }
+    this.of.textContent = state.runs.length > 1 ? `of ${answer.runs[0].name}, the first of the chosen runs` : "";
+    const panels = this.known.merge(answer.panels).map((panel) => ({ ...panel, from: answer.name }));
+    this.cards.show(panels, () => this.grid);
+  }
+
+  forget() {
+    this.known.forget();
+  }
+}

@@ -1,0 +1,138 @@
+// Where everything meets: what is shown follows the state, data follow the events.
+
+import { Compare } from "./compare.js";
+import { showControls, wireControls } from "./controls.js";
+import { Deck } from "./deck.js";
+import { Details, Findings } from "./details.js";
+import { byId, icon, write } from "./dom.js";
+import { Focus } from "./focus.js";
+import { help, wireKeys } from "./keys.js";
+import { Layers } from "./layers.js";
+import { listen, Poll } from "./net.js";
+import { draw as drawRuns, listed, showRuns } from "./runs.js";
+import { habit, remember, set, state, subscribe } from "./state.js";
+import { apply, learn, onTheme, theme, toggleTheme } from "./theme.js";
+import { showHead } from "./topbar.js";
+
+const LIST = 900; // milliseconds between two readings of the list
+const pages = {
+  deck: new Deck(byId("deck")), layers: new Layers(byId("layers")), compare: new Compare(byId("compare")),
+  findings: new Findings(byId("findings")), details: new Details(byId("details")),
+};
+const data = new Poll(() => pages[state.tab].path(), useData, fail);
+const list = new Poll(() => "/api/runs", useList, fail);
+const focus = new Focus(fail);
+let listDue = null;
+
+async function useData(answer) {
+  write(byId("trouble-text"), "");
+  byId("trouble").hidden = true;
+  document.body.classList.remove("waiting");
+  if (answer.runs) showHead(answer.runs, answer.now);
+  await pages[state.tab].show(answer);
+}
+
+function useList(answer) {
+  showRuns(answer);
+  const none = answer.runs.length === 0;
+  document.body.classList.toggle("blank-slate", none);
+  write(byId("folder"), answer.folder);
+  if (none) showHead([], answer.now);
+  else if (!state.runs.length) {
+    const first = answer.runs.find((run) => run.state === "running") ?? answer.runs[0];
+    set({ runs: [first.id] });
+  }
+}
+
+function fail(error) {
+  document.body.classList.remove("waiting");
+  byId("trouble").hidden = false;
+  write(byId("trouble-text"), error.message);
+}
+
+function show(changed = []) {
+  for (const [name, page] of Object.entries(pages)) {
+    byId(name).hidden = name !== state.tab;
+    byId(`tab-${name}`).setAttribute("aria-selected", String(name === state.tab));
+    byId(`tab-${name}`).tabIndex = name === state.tab ? 0 : -1;
+    if (changed.includes("runs") && name !== state.tab) page.forget();
+  }
+  showControls();
+  drawRuns();
+  if (changed.length === 1 && changed[0] === "panel") return focus.follow();
+  if (changed.includes("runs")) document.body.classList.add("waiting");
+  focus.follow();
+  data.refresh({ changed: true });
+}
+
+function news(changed) {
+  if (document.hidden) return;
+  if (!changed.length || changed.some((id) => state.runs.includes(id))) (focus.open ? focus.poll : data).refresh();
+  listDue ??= setTimeout(() => {
+    listDue = null;
+    list.refresh();
+  }, LIST);
+}
+
+function connection(there) {
+  document.body.classList.toggle("offline", !there);
+  if (there) {
+    byId("trouble").hidden = true;
+    refreshAll();
+  } else fail(new Error("The connection to the server is lost. Is `cockpit ui` still running? Start it again; this page reconnects by itself."));
+}
+
+function refreshAll() {
+  list.refresh();
+  (focus.open ? focus.poll : data).refresh();
+}
+
+function toggleRuns() {
+  const phone = window.matchMedia("(max-width: 760px)").matches;
+  if (phone) document.body.classList.toggle("drawer");
+  else remember({ narrow: document.body.classList.toggle("narrow") });
+}
+
+function wire() {
+  document.body.classList.toggle("narrow", habit("narrow", false));
+  for (const [id, name, action] of [["toggle-runs", "menu", toggleRuns], ["open-help", "help", help], ["toggle-theme", "sun", toggleTheme]]) {
+    byId(id).append(icon(name));
+    byId(id).addEventListener("click", action);
+  }
+  byId("scrim").addEventListener("click", toggleRuns);
+  byId("filter").addEventListener("input", drawRuns);
+  byId("close-help").addEventListener("click", help);
+  byId("dismiss").addEventListener("click", () => { byId("trouble").hidden = true; });
+  const tabs = [...document.querySelectorAll("[role=tab]")];
+  tabs.forEach((tab, place) => {
+    tab.addEventListener("click", () => set({ tab: tab.value }));
+    tab.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      const next = tabs[(place + step + tabs.length) % tabs.length];
+      next.focus();
+      next.click();
+    });
+  });
+  wireControls();
+  wireKeys({ focus, toggleRuns });
+}
+
+async function begin() {
+  wire();
+  await learn();
+  apply();
+  onTheme(() => {
+    byId("toggle-theme").replaceChildren(icon(theme() === "dark" ? "sun" : "moon"));
+    refreshAll();
+  });
+  byId("toggle-theme").replaceChildren(icon(theme() === "dark" ? "sun" : "moon"));
+  subscribe(show);
+  show();
+  listen(news, connection);
+  document.addEventListener("visibilitychange", () => document.hidden || refreshAll());
+  window.addEventListener("cockpit-refresh", () => data.refresh({ changed: true }));
+}
+
+begin().catch(fail);
+export { listed };

@@ -1,0 +1,60 @@
+// Talking to the server: at most one request of a kind under way, and news as they happen.
+
+export class Trouble extends Error {}
+
+export async function ask(path, signal) {
+  let answer;
+  try {
+    answer = await fetch(path, { signal, headers: { accept: "application/json" } });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Trouble("No answer from the server. Is `cockpit ui` still running? Start it again; this page reconnects by itself.");
+  }
+  if (answer.status === 401) throw new Trouble(await answer.text());
+  const content = await answer.json().catch(() => ({ error: `The server answered ${answer.status}. Reload the page.` }));
+  if (!answer.ok) throw new Trouble(content.error ?? `The server answered ${answer.status}. Reload the page.`);
+  return content;
+}
+
+// Asks again only when the last answer is in; a changed question replaces the one under way.
+export class Poll {
+  constructor(path, use, fail) {
+    Object.assign(this, { path, use, fail, busy: false, again: false, abort: null });
+  }
+
+  refresh({ changed = false } = {}) {
+    if (this.busy) {
+      this.again = true;
+      if (changed) this.abort?.abort();
+      return;
+    }
+    this.run();
+  }
+
+  async run() {
+    this.busy = true;
+    this.again = false;
+    this.abort = new AbortController();
+    try {
+      const path = this.path();
+      if (path) await this.use(await ask(path, this.abort.signal));
+    } catch (error) {
+      if (error.name !== "AbortError") this.fail(error);
+    } finally {
+      this.busy = false;
+      if (this.again) this.run();
+    }
+  }
+}
+
+export function listen(onChanged, onState) {
+  const events = new EventSource("/api/events");
+  events.onopen = () => onState(true);
+  events.onerror = () => {
+    onState(false);
+    if (events.readyState === EventSource.CLOSED) {
+      setTimeout(() => listen(onChanged, onState), 2000);
+    }
+  };
+  events.onmessage = (message) => onChanged(JSON.parse(message.data).changed);
+}

@@ -1,0 +1,102 @@
+// The list of runs: state, last loss, sparkline, check boxes to overlay, a filter; a colour stays with its run.
+
+import { byId, el, svgElement, write } from "./dom.js";
+import { ago, number, whole } from "./format.js";
+import { set, state } from "./state.js";
+
+const rows = new Map();
+let runs = [];
+let now = 0;
+
+export const listed = () => runs;
+
+export function showRuns(answer) {
+  runs = answer.runs;
+  now = answer.now;
+  draw();
+}
+
+export function draw() {
+  const wanted = byId("filter").value.trim().toLowerCase();
+  const there = new Set(runs.map((run) => run.id));
+  for (const [id, row] of rows) if (!there.has(id)) {
+    row.root.remove();
+    rows.delete(id);
+  }
+  const list = byId("run-list");
+  runs.forEach((run, place) => {
+    if (!rows.has(run.id)) rows.set(run.id, makeRow(run.id));
+    const row = rows.get(run.id);
+    if (list.children[place] !== row.root) list.insertBefore(row.root, list.children[place] ?? null);
+    row.root.hidden = wanted !== "" && !`${run.name} ${run.id} ${run.state}`.toLowerCase().includes(wanted);
+    fill(row, run);
+  });
+  const shown = runs.filter((run) => !rows.get(run.id).root.hidden).length;
+  write(byId("run-count"), shown === runs.length ? `${runs.length}` : `${shown} of ${runs.length}`);
+  byId("no-match").hidden = !(runs.length && !shown);
+}
+
+function makeRow(id) {
+  const row = {
+    check: el("input", { type: "checkbox", onchange: () => toggle(id) }),
+    name: el("span", { class: "run-name" }), dot: el("i", { class: "dot" }), when: el("span", { class: "when" }),
+    loss: el("span", { class: "loss" }), step: el("span", { class: "step" }),
+    spark: svgElement("svg", { class: "spark", viewBox: "0 0 60 18", preserveAspectRatio: "none", "aria-hidden": "true" }),
+    lamps: el("span", { class: "lamps" }),
+  };
+  row.line = svgElement("polyline", { fill: "none", "stroke-width": "1.4", "vector-effect": "non-scaling-stroke" });
+  row.spark.append(row.line);
+  row.pick = el("button", { type: "button", class: "pick", onclick: () => choose(id) },
+    el("span", { class: "first" }, row.dot, row.name, row.lamps), el("span", { class: "second" }, row.loss, row.spark, row.step, row.when));
+  row.root = el("li", { class: "run", data: { run: id } }, row.check, row.pick);
+  return row;
+}
+
+function fill(row, run) {
+  const place = state.runs.indexOf(run.id);
+  row.root.classList.toggle("chosen", place >= 0);
+  row.root.classList.toggle("main", place === 0);
+  row.root.style.setProperty("--run", run.colour);
+  row.check.checked = place >= 0;
+  row.check.setAttribute("aria-label", `Show ${run.name}`);
+  row.pick.setAttribute("aria-current", place === 0 ? "true" : "false");
+  row.pick.title = `${run.name}\n${run.id}\n${run.state}${run.reason ? `: ${run.reason}` : ""}`;
+  write(row.name, run.name);
+  row.dot.dataset.state = run.state;
+  row.dot.title = run.state;
+  write(row.loss, run.loss === null ? "–" : number(run.loss, 3));
+  write(row.step, run.step === null ? "no step yet" : `${whole(run.step)}`);
+  write(row.when, run.state === "running" ? "running" : run.state === "finished" ? ago(now - run.updated) : run.state);
+  row.line.setAttribute("stroke", run.colour);
+  row.line.setAttribute("points", sparkline(run.losses));
+}
+
+// Linear or, for a loss that falls by decades, logarithmic.
+function sparkline(values) {
+  const known = (values ?? []).filter((value) => value !== null);
+  if (known.length < 2) return "";
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const log = low > 0 && high / low > 50;
+  const lift = (value) => (log ? Math.log(value / low) / Math.log(high / low) : high > low ? (value - low) / (high - low) : 0.5);
+  return known.map((value, place) => `${((60 * place) / (known.length - 1)).toFixed(1)},${(16.5 - 15 * lift(value)).toFixed(1)}`).join(" ");
+}
+
+// Choosing a run shows it alone; one that is overlaid already becomes the first.
+function choose(id) {
+  set({ runs: state.runs.includes(id) ? [id, ...state.runs.filter((other) => other !== id)] : [id], step: null });
+  document.body.classList.remove("drawer");
+}
+
+function toggle(id) {
+  const rest = state.runs.filter((other) => other !== id);
+  if (rest.length === state.runs.length) set({ runs: [...state.runs, id] });
+  else if (rest.length) set({ runs: rest });
+  else draw(); // one run is always shown
+}
+
+export function neighbour(direction) {
+  const visible = runs.filter((run) => !rows.get(run.id)?.root.hidden);
+  const at = visible.findIndex((run) => run.id === state.runs[0]);
+  const next = visible[at + direction];
+  if (next) set({ runs: [next.id], step: null });
+}

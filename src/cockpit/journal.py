@@ -1,0 +1,79 @@
+"""What was measured in this process: kept in memory, and handed to the run's writer step by step."""
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from cockpit.core.errors import CockpitError
+from cockpit.core.history import History
+from cockpit.core.kinds import Kind
+from cockpit.core.record import Record
+
+log = logging.getLogger("cockpit")
+
+
+class Sink(Protocol):
+    """Where records go besides the memory."""
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Take records; never wait for a disk."""
+
+
+class Journal:
+    """Records of the quantities, of the user, and of the circumstances of each tracked step."""
+
+    def __init__(self) -> None:
+        self.history = History()  #: quantities, and what the user logs
+        self.context = History()  #: learning rate, batch size and cost of each tracked step
+        self.sink: Sink | None = None
+        self._waiting: list[Record] = []
+        self._warned: set[tuple[str, str]] = set()
+
+    def __iter__(self) -> Iterator[Record]:
+        yield from self.context
+        yield from self.history
+
+    def keep(self, record: Record) -> None:
+        """Keep a measured value; the reason of an undefined one is said once."""
+        self.history.append(record)
+        self._waiting.append(record)
+        if record.reason is not None and (record.name, record.reason) not in self._warned:
+            self._warned.add((record.name, record.reason))
+            log.info("%s is undefined at step %d: %s", record.name, record.step, record.reason)
+
+    def note(self, step: int, name: str, value: float) -> None:
+        """Keep a circumstance of a tracked step."""
+        record = Record(step, name, Kind.SCALAR, float(value))
+        self.context.append(record)
+        self._waiting.append(record)
+
+    def log(self, step: int, metrics: Mapping[str, Any], taken: Collection[str]) -> None:
+        """Keep the user's own numbers beside the measured ones, under names that are not taken."""
+        logged = [Record(step, name, Kind.SCALAR, _number(name, value, taken)) for name, value in metrics.items()]
+        for record in logged:
+            self.history.append(record)
+        if self.sink is not None:
+            self.sink.append(logged)
+
+    def hand_over(self) -> None:
+        """Pass on what has been measured since the last time."""
+        waiting, self._waiting = self._waiting, []
+        if waiting and self.sink is not None:
+            self.sink.append(waiting)
+
+    def discard(self, step: int) -> None:
+        """Forget a step that was begun and never taken."""
+        self.history.discard(step)
+        self.context.discard(step)
+        self._waiting = [record for record in self._waiting if record.step != step]
+
+
+def _number(name: str, value: Any, taken: Collection[str]) -> float:
+    if name in taken:
+        raise CockpitError(f"log({name}=...): this is the name of a quantity; choose another")
+    size = getattr(value, "numel", None) or getattr(value, "size", None)  # a tensor, or numpy's own numbers
+    elements = size() if callable(size) else size
+    number = value.item() if elements == 1 else value
+    if not isinstance(number, int | float) or isinstance(number, bool):
+        raise CockpitError(f"log({name}={value!r}): give a number")
+    return float(number)

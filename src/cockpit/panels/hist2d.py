@@ -1,0 +1,150 @@
+"""The histogram of gradient element against parameter, with both marginals in the same picture."""
+
+import numpy as np
+
+from cockpit.core.histogram import Histogram
+from cockpit.core.source import Values
+from cockpit.panels._base import Instrument, Panel, Row, Spec
+from cockpit.panels.axes import SHORT, expr, param
+from cockpit.panels.hist1d import count_colour
+from cockpit.panels.rows import table
+from cockpit.panels.runs import Runs
+from cockpit.panels.theme import ACCENTS, QUIET
+from cockpit.panels.undefined import nothing_to_see
+
+INSTRUMENT = Instrument(
+    "hist2d",
+    "Gradient against parameter",
+    "gradients",
+    "What is happening in the network?",
+    "Counts (log) of pairs of a parameter and one sample's gradient for it, with the distribution of each along the "
+    "sides. Healthy is a compact cross around the origin; a tilted cloud: gradients pull large weights one way, as "
+    "weight decay would; mass at the border: weights or gradients of the wrong scale.",
+    ("GradHist2d",),
+    steps=False,
+)
+STRIP = 0.24  # of the picture's width and height, for the marginals
+
+
+def panel(runs: Runs) -> Panel:
+    """Show the last or the asked histogram of the first run that has one."""
+    place = next((p for p in range(len(runs)) if len(runs.sources[p].counted("GradHist2d"))), None)
+    step = runs.counted(place, "GradHist2d") if place is not None else None
+    if place is None or step is None:
+        return INSTRUMENT.nothing(nothing_to_see(runs, INSTRUMENT.names))
+    one = runs.sources[place].histogram("GradHist2d", step)
+    picture = Picture(one, runs.view.range)
+    note = (f"{runs.labels[place]}, " if runs.several else "") + f"step {step}"
+    return INSTRUMENT.panel(picture.spec(), picture.datasets(), note)
+
+
+class Picture:
+    """A two-dimensional histogram: cells, and the marginals in strips above and to the right of them."""
+
+    def __init__(self, one: Histogram, how: str) -> None:
+        self.counts = one.counts  # [gradient bins, parameter bins]
+        self.y_edges, self.x_edges = one.edges
+        self.x_limits = _limits(self.x_edges, self.counts.sum(0), how)
+        self.y_limits = _limits(self.y_edges, self.counts.sum(1), how)
+
+    def datasets(self) -> dict[str, list[Row]]:
+        """Return the cells and the marginals."""
+        rows, columns = np.nonzero(self.counts)
+        cells = table(
+            x=self.x_edges[columns],
+            x2=self.x_edges[columns + 1],
+            y=self.y_edges[rows],
+            y2=self.y_edges[rows + 1],
+            c=self.counts[rows, columns],
+        )
+        (left, right), (bottom, top) = self.x_limits, self.y_limits
+        zero = [{"x": 0, "x2": 0, "y": bottom, "y2": top}, {"x": left, "x2": right, "y": 0, "y2": 0}]
+        return {"cells": cells, "marginals": [*self._above(), *self._right()], "zero": zero}
+
+    def _above(self) -> list[Row]:
+        counts = self.counts.sum(0)
+        filled = np.flatnonzero(counts)
+        base, size = _strip(self.y_limits)
+        heights = base + size * _logged(counts)[filled]
+        same = {"side": "parameter", "y": base}
+        return table(x=self.x_edges[filled], x2=self.x_edges[filled + 1], y2=heights, n=counts[filled], **same)
+
+    def _right(self) -> list[Row]:
+        counts = self.counts.sum(1)
+        filled = np.flatnonzero(counts)
+        base, size = _strip(self.x_limits)
+        lengths = base + size * _logged(counts)[filled]
+        same = {"side": "gradient", "x": base}
+        return table(y=self.y_edges[filled], y2=self.y_edges[filled + 1], x2=lengths, n=counts[filled], **same)
+
+    def spec(self) -> Spec:
+        """Return the specification: one view whose axes have room for the strips."""
+        (left, right), (bottom, top) = self.x_limits, self.y_limits
+        width, height = (right - left) * STRIP, (top - bottom) * STRIP
+        params = [param("left", left), param("right", right + width), param("bottom", bottom)]
+        params += [param("ceiling", top + height), param("most", max(int(self.counts.max(initial=1)), 2))]
+        params += [param("xticks2", _ticks(left, right)), param("yticks", _ticks(bottom, top))]
+        encoding = {
+            "x": _axis("x", "parameter", "left", "right", "xticks2"),
+            "x2": {"field": "x2"},
+            "y": _axis("y", "gradient element", "bottom", "ceiling", "yticks"),
+            "y2": {"field": "y2"},
+        }
+        ends = [{"field": "x", "title": "parameter from"}, {"field": "y", "title": "gradient from"}]
+        tips = [*ends, {"field": "c", "title": "elements"}]
+        side = [{"field": "side", "title": "of"}, {"field": "n", "title": "elements"}]
+        layers: list[Spec] = [
+            {
+                "data": {"name": "cells"},
+                "mark": {"type": "rect", "clip": True},
+                "encoding": {"color": _corner(count_colour()), "tooltip": tips},
+            },
+            {
+                "data": {"name": "marginals"},
+                "mark": {"type": "rect", "clip": True, "color": ACCENTS["gradients"], "opacity": 0.75},
+                "encoding": {"tooltip": side},
+            },
+            {
+                "data": {"name": "zero"},
+                "mark": {"type": "rule", "color": QUIET, "opacity": 0.5, "strokeWidth": 0.7, "clip": True},
+            },
+        ]
+        return {"params": params, "encoding": encoding, "layer": layers}
+
+
+def _corner(colour: Spec) -> Spec:
+    """The colour's legend in the corner that the two strips leave free."""
+    place = {"orient": "none", "direction": "horizontal", "title": None, "tickCount": 2, "labelExpr": SHORT}
+    size = {"legendX": expr("width * 0.825"), "legendY": 2, "gradientLength": expr("width * 0.16")}
+    return {**colour, "legend": {**place, **size, "gradientThickness": 6, "labelOverlap": True}}
+
+
+def _axis(field: str, title: str, low: str, high: str, ticks: str) -> Spec:
+    scale = {"domain": [expr(low), expr(high)], "nice": False, "zero": False}
+    axis = {"title": title, "values": expr(ticks), "grid": False, "labelExpr": SHORT}
+    return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """The ends and 0, or the middle."""
+    middle = 0.0 if low < 0 < high else (low + high) / 2
+    return [float(f"{tick:.3g}") for tick in (low, low / 2 if middle == 0 else middle, middle, high / 2, high)]
+
+
+def _strip(limits: tuple[float, float]) -> tuple[float, float]:
+    size = limits[1] - limits[0]
+    return limits[1] + 0.03 * size, (STRIP - 0.03) * size
+
+
+def _logged(counts: Values) -> Values:
+    """Counts from 0 to 1 by their logarithm; one element is still seen."""
+    logged: Values = np.log1p(counts) / np.log1p(max(counts.max(initial=1), 1))
+    return logged
+
+
+def _limits(edges: Values, counts: Values, how: str) -> tuple[float, float]:
+    filled = np.flatnonzero(counts)
+    if how == "fixed" or not len(filled):
+        return float(edges[0]), float(edges[-1])
+    reach = max(abs(float(edges[filled[0]])), abs(float(edges[filled[-1] + 1])))
+    return max(float(edges[0]), -reach), min(float(edges[-1]), reach)

@@ -1,0 +1,53 @@
+"""What cannot be drawn, in words: undefined values with their reasons, numbers that are not finite, nothing at all."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cockpit.core.source import Series, Steps
+from cockpit.panels.runs import Runs
+
+ASK = {  # the preset that holds a quantity, for the sentence of an empty panel
+    **dict.fromkeys(("TICDiag", "HessTrace"), "business"),
+    **dict.fromkeys(("HessMaxEV", "GradHist2d"), "full"),
+    **dict.fromkeys(
+        ("Loss", "Time", "Alpha", "Distance", "UpdateSize", "GradNorm", "NormTest", "InnerTest", "OrthoTest"), "economy"
+    ),
+    "GradHist1d": "economy",
+}
+
+
+def not_finite(runs: Runs, place: int, name: str, series: Series) -> Steps:
+    """Steps where a number was measured and is NaN or infinite; where it is undefined there is a reason instead."""
+    broken = series.steps[~np.isfinite(series.values)]
+    if not len(broken):
+        return broken
+    reasons = [steps for steps in runs.sources[place].reasons(name).values() if steps]
+    return broken[~np.isin(broken, np.concatenate([np.array(steps) for steps in reasons]))] if reasons else broken
+
+
+def undefined(runs: Runs, name: str) -> str:
+    """How many values are undefined and why, in a few words; the last step alone is not worth a word."""
+    counts: dict[str, int] = {}
+    for source in runs.sources:
+        for reason, steps in source.reasons(name).items():
+            waiting = len(steps) == 1 and steps[0] >= runs.last - 1
+            counts[reason] = counts.get(reason, 0) + (0 if waiting else len(steps))
+    found = [f"{count}× {reason}" for reason, count in counts.items() if count]
+    return f"{name} undefined: {'; '.join(found[:2])}{' …' if len(found) > 2 else ''}" if found else ""
+
+
+def nothing_to_see(runs: Runs, names: Sequence[str]) -> str:
+    """Why a panel is empty: no run, not tracked, not yet measured, or undefined at every step."""
+    if not len(runs):
+        return "No run is chosen."
+    tracked = [name for name in names if runs.holding(name)]
+    if not tracked:
+        wanted = " and ".join(names) or "this"
+        presets = [ASK[name] for name in names if name in ASK]
+        how = f'quantities="{presets[0]}"' if presets else f"quantities=[..., {names[0]!r}]" if names else ""
+        return f"{wanted} was not tracked: watch(..., {how})." if how else f"{wanted} was not recorded."
+    reasons = {reason for name in tracked for source in runs.sources for reason in source.reasons(name)}
+    if reasons:
+        return f"{tracked[0]} is undefined at every tracked step: {'; '.join(sorted(reasons)[:2])}."
+    return f"{tracked[0]} has no value yet."

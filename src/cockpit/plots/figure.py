@@ -1,0 +1,93 @@
+"""The deck on paper: the same panels as on the page, laid out as one picture."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, cast
+
+from cockpit.core.errors import CockpitError, unknown
+from cockpit.core.source import Source
+from cockpit.panels import Panel, View, deck
+from cockpit.panels import panel as one_panel
+from cockpit.panels.screen import DECK, MORE
+from cockpit.panels.theme import Theme, config
+from cockpit.plots.layout import page
+
+Format = Literal["png", "svg", "pdf"]
+
+PAPER = {"light": "#FFFFFF", "dark": "#14181F", "print": "#FFFFFF"}
+
+
+def figure(
+    sources: Sequence[Source],
+    format: str = "png",
+    view: View | None = None,
+    ids: Sequence[str] | None = None,
+    title: str | None = None,
+    theme: str = "light",
+    scale: float = 2.0,
+) -> bytes:
+    """Draw the deck of one or several runs.
+
+    Args:
+        sources: Runs; several are told apart by colour.
+        format: ``"png"``, ``"svg"`` or ``"pdf"``.
+        view: How to look at them.
+        ids: Which panels; None: the whole deck without its second page.
+        title: Heading; None: the name of the run, if there is one.
+        theme: ``"light"``, ``"dark"`` or ``"print"``.
+        scale: Pixels of a PNG for each point.
+    """
+    if format not in _WRITERS:
+        raise unknown("format", format, _WRITERS)
+    if theme not in PAPER:
+        raise unknown("theme", theme, PAPER)
+    view = view or View()
+    panels = _chosen(sources, view, ids)
+    heading = title if title is not None else sources[0].name if len(sources) == 1 else ""
+    spec = page(panels, heading, _runs(sources, view))
+    look = {**config(cast(Theme, theme)), "background": PAPER[theme]}
+    return _WRITERS[format](_converter(), spec, look, scale)
+
+
+def _chosen(sources: Sequence[Source], view: View, ids: Sequence[str] | None) -> list[Panel]:
+    if ids is None:
+        return [panel for panel in deck(sources, view) if panel.id in DECK]
+    if not ids:
+        raise CockpitError(f"ids is empty; give ids of panels ({', '.join((*DECK, *MORE))}), or None for the deck")
+    if len(ids) < 4:
+        return [one_panel(sources, id, view) for id in ids]
+    known = {panel.id: panel for panel in deck(sources, view)}
+    return [known[id] if id in known else one_panel(sources, id, view) for id in ids]
+
+
+def _runs(sources: Sequence[Source], view: View) -> list[tuple[str, str]]:
+    """Name and colour of each run, when there are several to tell apart."""
+    from cockpit.panels.runs import Runs
+
+    runs = Runs(sources, view)
+    return list(zip(runs.labels, runs.colours, strict=True)) if runs.several else []
+
+
+def _converter() -> Any:
+    try:
+        import vl_convert
+    except ImportError:
+        raise CockpitError(
+            "a figure needs vl-convert-python, which is not installed: pip install 'cockpit-deck[plots]'"
+        ) from None
+    return vl_convert
+
+
+# Nothing is fetched: a specification holds all its data, and no address is allowed.
+def _png(converter: Any, spec: Any, look: Any, scale: float) -> bytes:
+    return bytes(converter.vegalite_to_png(spec, config=look, scale=scale, allowed_base_urls=[]))
+
+
+def _svg(converter: Any, spec: Any, look: Any, scale: float) -> bytes:
+    return str(converter.vegalite_to_svg(spec, config=look, allowed_base_urls=[])).encode()
+
+
+def _pdf(converter: Any, spec: Any, look: Any, scale: float) -> bytes:
+    return bytes(converter.vegalite_to_pdf(spec, config=look, allowed_base_urls=[]))
+
+
+_WRITERS: dict[str, Callable[[Any, Any, Any, float], bytes]] = {"png": _png, "svg": _svg, "pdf": _pdf}

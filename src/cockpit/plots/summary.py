@@ -1,0 +1,104 @@
+"""The state of a run in plain numbers: what ``cockpit show`` prints, and what other programs read."""
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from cockpit.core.kinds import Kind
+from cockpit.core.source import Source
+from cockpit.plots.deck import GROUPS, LAST, Row, row
+
+UNFINISHED = ("running", "stale")
+CONTEXT = {*LAST, "learning_rate"}
+QUANTITIES = {name for _, names in GROUPS.values() for name in names} - CONTEXT
+
+
+def summary(run: Source) -> dict[str, Any]:
+    """Return what is known about a run as JSON; None for what is not known, or is not a finite number."""
+    meta = run.metadata
+    rows = {name: row(run, name) for name in run.kinds}
+    started, updated = meta.get("started"), getattr(run, "updated", None)
+    known = {entry.get("name") for entry in meta.get("quantities") or ()} | QUANTITIES
+    user = [name for name, kind in run.kinds.items() if kind is Kind.SCALAR and not _ours(name, known)]
+    return {
+        "name": run.name,
+        "path": _text(getattr(run, "path", None)),
+        "state": getattr(run, "state", None),
+        "reason": getattr(run, "reason", None),
+        "step": reached(run, rows),
+        "first": min((step for found in rows.values() for step in found.steps[:1]), default=None),
+        "steps": meta.get("steps"),
+        "started": started,
+        "updated": updated,
+        "elapsed": elapsed(run),
+        "loss": _last(rows["Loss"]) if "Loss" in rows else None,
+        "metrics": {name: _numbers(rows[name]) for name in user},
+        "quantities": {
+            name: {"kind": run.kinds[name].value, "reading": found.reading, **_numbers(found)}
+            for name, found in rows.items()
+            if name not in user
+        },
+        "undefined": {name: _undefined(found) for name, found in rows.items() if found.undefined},
+        "lost": meta.get("lost"),
+        "damaged": getattr(run, "damaged", None),
+        "cost": cost(run),
+    }
+
+
+def reached(run: Source, rows: Mapping[str, Row]) -> int | None:
+    """The step that training has reached, or the last one that was recorded."""
+    known = getattr(run, "reached", None)
+    if known is not None:
+        return int(known)
+    return max((step for found in rows.values() for step in found.steps[-1:]), default=None)
+
+
+def elapsed(run: Source) -> float | None:
+    """Seconds from the start to the last sign of life."""
+    started, updated = run.metadata.get("started"), getattr(run, "updated", None)
+    if isinstance(started, int | float) and isinstance(updated, int | float) and updated >= started:
+        return float(updated - started)
+    known = (run.metadata.get("cost") or {}).get("elapsed")
+    return float(known) if isinstance(known, int | float) else None
+
+
+def cost(run: Source) -> dict[str, Any]:
+    """What watching has cost: seconds, the share of the time so far, and the number of tracked steps."""
+    spent = run.scalar("tracking_seconds").defined()
+    known = run.metadata.get("cost") or {}
+    time = elapsed(run)
+    if len(spent):
+        seconds: float | None = float(spent.values.sum())
+    else:
+        seconds = (known.get("seconds") or {}).get("tracked steps")
+    share = seconds / time if seconds is not None and time else None
+    return {"seconds": seconds, "share": share, "tracked": len(spent) or known.get("tracked")}
+
+
+def _ours(name: str, known: set[Any]) -> bool:
+    return name in known or name.split("[")[0] in CONTEXT
+
+
+def _numbers(found: Row) -> dict[str, Any]:
+    finite = [value for value in found.values if isfinite(value)]
+    return {
+        "last": _last(found),
+        "step": found.steps[-1] if found.steps else None,
+        "min": min(finite, default=None),
+        "max": max(finite, default=None),
+        "not_finite": len(found.values) - len(finite),
+    }
+
+
+def _undefined(found: Row) -> dict[str, Any]:
+    return {
+        reason: {"count": len(steps), "first": steps[0], "last": steps[-1]} for reason, steps in found.undefined.items()
+    }
+
+
+def _last(found: Row) -> float | None:
+    return found.values[-1] if found.values and isfinite(found.values[-1]) else None
+
+
+def _text(path: Any) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,7 @@
+"""Where records live: a folder for each run, written by the training, read by anybody at the same time."""
+
+from cockpit.store.listing import RunInfo, runs
+from cockpit.store.run import StoredRun
+from cockpit.store.writer import Writer, create
+
+__all__ = ["RunInfo", "StoredRun", "Writer", "create", "runs"]

@@ -1,0 +1,146 @@
+"""The frames of a run in memory: a list of them, and their numbers as one matrix for each layout."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cockpit.store.backend import Reader
+from cockpit.store.item import Attempt, Entry, Layout
+from cockpit.store.layout import Field, fields, notes, width
+from cockpit.store.track import Group, Rows, Track
+
+Matrix = NDArray[np.float64]
+
+
+class Grown:
+    """An array that grows at its end without being copied each time."""
+
+    def __init__(self, dtype: Any, *shape: int) -> None:
+        self._space: NDArray[Any] = np.empty((16, *shape), dtype=dtype)
+        self._length = 0
+
+    def extend(self, rows: NDArray[Any]) -> None:
+        """Put rows at the end."""
+        end = self._length + len(rows)
+        if end > len(self._space):
+            larger = np.empty((max(end, 2 * len(self._space)), *self._space.shape[1:]), dtype=self._space.dtype)
+            larger[: self._length] = self.view
+            self._space = larger
+        self._space[self._length : end] = rows
+        self._length = end
+
+    @property
+    def view(self) -> NDArray[Any]:
+        """What is there."""
+        return self._space[: self._length]
+
+
+class Columns:
+    """Frames in the order in which they were written."""
+
+    def __init__(self) -> None:
+        self.fields: dict[int, list[Field]] = {}
+        self.notes: dict[int, dict[int, tuple[str | None, int]]] = {}  # of frames
+        self._index = {name: Grown(np.int64) for name in ("place", "attempt", "step", "layout")}
+        self._times = Grown(np.float64)
+        self._loaded = 0  # frames whose numbers are in memory
+        self._matrices: dict[int, tuple[Grown, Grown]] = {}  # by layout: numbers, frames
+
+    def __len__(self) -> int:
+        return len(self._times.view)
+
+    def add(self, layouts: Sequence[Layout], entries: Sequence[Entry]) -> None:
+        """Take in what is new."""
+        for layout in layouts:
+            self.fields[layout.id] = fields(layout.text)
+        first = len(self)
+        for name, column in self._index.items():
+            column.extend(np.array([getattr(entry, name) for entry in entries], dtype=np.int64))
+        self._times.extend(np.array([entry.time for entry in entries], dtype=np.float64))
+        for frame, entry in enumerate(entries, first):
+            if entry.notes is not None:
+                self.notes[frame] = notes(entry.notes)
+
+    def __getitem__(self, name: str) -> Rows:
+        return self._index[name].view
+
+    @property
+    def times(self) -> Matrix:
+        """When each frame was recorded."""
+        return self._times.view
+
+    def visible(self, attempts: Sequence[Attempt]) -> NDArray[np.bool_]:
+        """Which frames count: those that no later attempt has replaced."""
+        step, attempt = self["step"], self["attempt"]
+        seen = np.isin(self["layout"], list(self.fields))
+        for later in attempts:
+            own, earlier = step[attempt == later.id], attempt < later.id
+            if not earlier.any():
+                continue
+            last = max([*own[-1:], *([] if later.reached is None else [later.reached])], default=later.first_step - 1)
+            last = max(last, own.max(initial=last))
+            if len(own) and later.first_step <= step[earlier].min():
+                last = step[earlier].max()
+            seen &= ~(earlier & (step >= later.first_step) & (step <= last))
+        return seen
+
+    def track(self, name: str, visible: NDArray[np.bool_]) -> Track:
+        """Find the records of a name; of several for a step the last one counts."""
+        found = [
+            (field, layout, np.flatnonzero(visible & (self["layout"] == layout)))
+            for layout, some in self.fields.items()
+            for field in some
+            if field.name == name
+        ]
+        frames = np.concatenate([np.empty(0, np.int64), *(rows for _, _, rows in found)])
+        which = np.repeat(np.arange(len(found)), [len(rows) for _, _, rows in found])
+        steps = self["step"][frames]
+        order = np.lexsort((which, frames, steps))
+        last = np.append(np.diff(steps[order]) > 0, True) if len(order) else np.empty(0, bool)
+        order = order[last]
+        frames, which, steps = frames[order], which[order], steps[order]
+        groups = [
+            Group(field, layout, at, frames[at])
+            for number, (field, layout, _) in enumerate(found)
+            if len(at := np.flatnonzero(which == number))
+        ]
+        return Track(steps, groups)
+
+    def load(self, reader: Reader) -> list[int]:
+        """Bring the numbers of all frames into memory; returns the frames whose numbers are damaged."""
+        first, self._loaded = self._loaded, len(self)
+        places, layouts = self["place"][first:], self["layout"][first:]
+        found = dict(reader.numbers(places.tolist()))
+        damaged: list[int] = []
+        for layout in np.unique(layouts).tolist():
+            if layout not in self.fields:
+                continue
+            wide = width(self.fields[layout])
+            frames = np.flatnonzero(layouts == layout)
+            numbers = [found.get(place, b"") for place in places[frames].tolist()]
+            bad = [row for row, some in enumerate(numbers) if len(some) != 8 * wide]
+            for row in bad:
+                numbers[row] = b"\xff" * 8 * wide  # NaN
+                damaged.append(first + int(frames[row]))
+            matrix, members = self._matrices.setdefault(layout, (Grown(np.float64, wide), Grown(np.int64)))
+            matrix.extend(np.frombuffer(b"".join(numbers), dtype="<f8").reshape(len(frames), wide))
+            members.extend(first + frames)
+        return damaged
+
+    @property
+    def complete(self) -> bool:
+        """Whether all numbers are in memory."""
+        return self._loaded == len(self)
+
+    def numbers(self, layout: int, frames: Rows) -> Matrix:
+        """The numbers of frames with the same layout."""
+        matrix, members = self._matrices[layout]
+        return matrix.view[np.searchsorted(members.view, frames)]
+
+    def of(self, frame: int) -> Iterator[tuple[Field, tuple[str | None, int]]]:
+        """The records of a frame: what they are, with the reason and the flags of their note."""
+        found = self.notes.get(frame, {})
+        for field in self.fields[int(self["layout"][frame])]:
+            yield field, found.get(field.index, (None, 0))

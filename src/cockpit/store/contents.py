@@ -1,0 +1,173 @@
+"""What a run's folder holds, kept up to date: frames, metadata, attempts, and whether anybody still writes."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cockpit.core.errors import CockpitError
+from cockpit.store import framed, lock, sqlite
+from cockpit.store.backend import Reader, Signature
+from cockpit.store.columns import Columns
+from cockpit.store.item import Attempt, News
+
+UNCLOSED = "the process ended without closing the run"
+READERS: dict[str, type[sqlite.SqliteReader] | type[framed.FramedReader]] = {
+    sqlite.NAME: sqlite.SqliteReader,
+    framed.NAME: framed.FramedReader,
+}
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether there is a run in this folder."""
+    return _reader(folder) is not None
+
+
+def _reader(folder: Path) -> Reader | None:
+    for name, kind in READERS.items():
+        try:
+            if (folder / name).is_file():
+                return kind(folder)
+        except (OSError, ValueError):  # not allowed to look, or no path at all
+            continue
+    return None
+
+
+class Contents:
+    """A folder as it was at the last :meth:`refresh`."""
+
+    def __init__(self, folder: Path) -> None:
+        found = _reader(folder)
+        if found is None:
+            names = " or ".join(READERS)
+            raise CockpitError(f"{folder} holds no run: there is no {names} in it; give the folder of a run")
+        self.folder, self.reader, self.columns = folder, found, Columns()
+        self.meta: dict[str, Any] = {}
+        self.state: str = "crashed"
+        self.reason: str | None = UNCLOSED
+        self.problem: str | None = None
+        self.pulse: lock.Pulse | None = None
+        self._attempts: dict[int, Attempt] = {}
+        self._signature: Signature | None = None
+        self._again = False
+        self._torn: str | None = None
+        self._spoiled: set[int] = set()
+
+    def refresh(self) -> bool:
+        """Read what came since the last call; whether there was anything."""
+        before = self._seen()
+        new = self._read()
+        self.pulse = lock.pulse(self.folder) or self.pulse
+        self.state, self.reason = self._look()
+        return new or before != self._seen()
+
+    def _seen(self) -> tuple[object, ...]:
+        reached = self.pulse.reached if self.pulse is not None else None
+        return self.state, self.reason, reached, self.damaged
+
+    def _read(self) -> bool:
+        signature = self.reader.signature()
+        if signature == self._signature and not self._again:
+            return False
+        if self._signature is not None and _replaced(self._signature[0], signature[0]):
+            self.__init__(self.folder)  # type: ignore[misc]
+        self._signature = signature
+        news = self.reader.news()
+        self._again = news.damage is not None  # perhaps only for the moment
+        return self._take(news)
+
+    def _take(self, news: News) -> bool:
+        attempts = {attempt.id: attempt for attempt in news.attempts}
+        new = bool(news.entries or news.layouts) or self._attempts | attempts != self._attempts
+        new |= self.meta | news.meta != self.meta
+        self.problem, self._torn = news.damage, news.torn
+        self.meta |= news.meta
+        self._attempts |= attempts
+        self.columns.add(news.layouts, news.entries)
+        return new
+
+    def _look(self) -> tuple[str, str | None]:
+        """Closed, alive, silent, or gone; a folder on another machine's disk only its pulse can tell about."""
+        closed = self._closed()
+        if closed is not None:
+            return closed
+        if self.pulse is None or lock.alive(self.folder, self.pulse) is False:
+            self.pulse = lock.pulse(self.folder) or self.pulse  # it may have been closed just now
+            return self._closed() or ("crashed", UNCLOSED)
+        age = lock.age(self.folder / lock.NAME, self.pulse)
+        return ("running", None) if age <= lock.STALE else ("stale", f"no sign of life for {age:.0f} seconds")
+
+    def _closed(self) -> tuple[str, str | None] | None:
+        last, pulse = max(self._attempts, default=0), self.pulse
+        if pulse is not None and pulse.attempt >= last:
+            if pulse.state is not None:
+                return pulse.state, pulse.reason
+            if pulse.attempt > last:
+                return None
+        attempt = self._attempts.get(last)
+        return (attempt.state, attempt.reason) if attempt is not None and attempt.state is not None else None
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """All attempts; the last one with what its pulse tells."""
+        found = [self._attempts[number] for number in sorted(self._attempts)]
+        pulse = self.pulse
+        if found and pulse is not None and pulse.attempt == found[-1].id and found[-1].state is None:
+            found[-1] = replace(found[-1], reached=pulse.reached, lost=pulse.lost)
+        if found and found[-1].state is None and self.state in ("finished", "crashed"):
+            found[-1] = replace(found[-1], state=self.state, reason=self.reason)
+        return found
+
+    @property
+    def reached(self) -> int | None:
+        """The step that the last attempt has reached, by what it says or by its records; None if neither is known."""
+        attempts = self.attempts
+        if not attempts:
+            return None
+        own = self.columns["step"][self.columns["attempt"] == attempts[-1].id].tolist()
+        return max(own + [step for step in [attempts[-1].reached] if step is not None], default=None)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What was written, and the attempts and the number of records lost."""
+        attempts = self.attempts
+        told = [asdict(attempt) for attempt in attempts]
+        return self.meta | {"attempts": told, "lost": sum(attempt.lost for attempt in attempts)}
+
+    @property
+    def updated(self) -> float:
+        """Time of the last record or pulse."""
+        started = [attempt.started for attempt in self._attempts.values()]
+        pulse = [self.pulse.time] if self.pulse is not None else []
+        return max([*self.columns.times[-1:].tolist(), *pulse, *started], default=0.0)
+
+    @property
+    def damaged(self) -> str | None:
+        """What could not be read."""
+        spoiled = f"{len(self._spoiled)} records are damaged and left out" if self._spoiled else None
+        torn = self._torn if self.state != "running" else None
+        return self.problem or spoiled or torn
+
+    def spoil(self, frames: list[int]) -> None:
+        """Leave frames out that turned out to be damaged."""
+        self._spoiled.update(frames)
+
+    def visible(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which frames count."""
+        seen = self.columns.visible(self.attempts)
+        seen[list(self._spoiled)] = False
+        return seen
+
+    def tails(self, frames: list[int]) -> Iterator[tuple[int, bytes | None]]:
+        """Read the tails of frames; those that cannot be read are left out."""
+        places = self.columns["place"][frames].tolist()
+        known = dict(zip(places, frames, strict=True))
+        for place, found in self.reader.tails(places):
+            yield known[place], found
+
+
+def _replaced(before: Any, now: Any) -> bool:
+    """Another file, or one that has shrunk; SQLite and the store's own file only ever grow."""
+    return before is not None and now is not None and (before[:2] != now[:2] or now[2] < before[2])

@@ -1,0 +1,212 @@
+"""The log as one file of framed records, each with its checksum: for network file systems.
+
+A frame is its length, its checksum, a letter and the payload. Only one process ever appends; what a kill leaves
+unfinished at the end is passed over by readers and cut off by the next writer.
+"""
+
+import json
+import os
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import BinaryIO
+
+from cockpit.store.backend import Foreign, Kept, Signature, stamp
+from cockpit.store.item import Attempt, Entry, Frame, Item, Layout, Meta, News
+
+NAME = "run.frames"
+MAGIC = b"cockpit\x01"
+HEAD = struct.Struct("<IIc")  # length of the payload, checksum of letter and payload, letter
+FRAME = struct.Struct("<qqqdII")  # attempt, step, layout, time, length of numbers, of notes
+FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+SEARCHED = 1 << 24  # bytes behind damaged ones in which the next undamaged frame is looked for
+LETTER = re.compile(rb"[FLAM]")
+
+
+class FramedLog:
+    """The writing side."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self._file = os.open(self.path, FLAGS, 0o666)
+        try:
+            self.kept = self._prepare()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def _prepare(self) -> Kept:
+        reader = FramedReader(self.path.parent)
+        news = reader.news()
+        if news.damage is not None:
+            raise Foreign(f"{self.path} cannot be continued: {news.damage}")
+        self._end = reader.end
+        os.ftruncate(self._file, self._end)
+        if self._end == 0:
+            self._append(MAGIC)
+        attempts = {attempt.id: attempt for attempt in news.attempts}
+        layouts = max((layout.id for layout in news.layouts), default=0)
+        last = max((entry.step for entry in news.entries), default=None)
+        return Kept(list(attempts.values()), layouts + 1, len(news.entries), last)
+
+    def write(self, items: Sequence[Item]) -> None:
+        """Write all items or none."""
+        self._append(b"".join(part for item in items for part in _framed(*_payload(item))))
+
+    def _append(self, data: bytes) -> None:
+        done = 0
+        try:
+            os.lseek(self._file, self._end, os.SEEK_SET)
+            while done < len(data):
+                done += os.write(self._file, data[done:] if done else data)
+            os.fsync(self._file)  # only then other machines see it
+        except BaseException:
+            os.ftruncate(self._file, self._end)
+            raise
+        self._end += done
+
+    def close(self) -> None:
+        """Let go of the file."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+    def forget(self) -> None:
+        """In a forked child: never touch the file again."""
+        self.close()
+
+
+def _framed(letter: bytes, payload: bytes) -> tuple[bytes, bytes]:
+    return HEAD.pack(len(payload), zlib.crc32(payload, zlib.crc32(letter)), letter), payload
+
+
+def _payload(item: Item) -> tuple[bytes, bytes]:
+    match item:
+        case Frame():
+            notes = (item.notes or "").encode()
+            sizes = len(item.numbers), len(notes)
+            head = FRAME.pack(item.attempt, item.step, item.layout, item.time, *sizes)
+            return b"F", head + item.numbers + notes + (item.tail or b"")
+        case Layout():
+            return b"L", json.dumps(asdict(item)).encode()
+        case Attempt():
+            return b"A", json.dumps(asdict(item)).encode()
+        case Meta():
+            return b"M", json.dumps(item.texts).encode()
+
+
+class FramedReader:
+    """The reading side; the place of a frame is where its payload begins."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self.end = 0  # of what was read
+
+    def signature(self) -> Signature:
+        """Changes whenever something was written."""
+        return (stamp(self.path),)
+
+    def news(self) -> News:
+        """Read what came since the last call."""
+        news = News({}, [], [], [])
+        try:
+            with open(self.path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if self.end == 0 and not self._begin(file, news):
+                    return news
+                while self.end < size:
+                    file.seek(self.end)
+                    while self._next(file, size, news):
+                        pass
+                    if not self._skip(file, size, news):
+                        break
+        except OSError as error:
+            news.damage = f"{NAME}: {error.strerror or error}"
+        return news
+
+    def _begin(self, file: BinaryIO, news: News) -> bool:
+        magic = file.read(len(MAGIC))
+        if magic == MAGIC:
+            self.end = len(MAGIC)
+        elif magic[:7] == MAGIC[:7]:
+            news.damage = f"{NAME} has another format than this version of cockpit knows: update cockpit-deck"
+        elif not MAGIC.startswith(magic):
+            news.damage = f"{NAME} is a file of another program"
+        return self.end > 0
+
+    def _next(self, file: BinaryIO, size: int, news: News) -> bool:
+        head = file.read(HEAD.size)
+        if len(head) < HEAD.size:
+            return False
+        length, crc, letter = HEAD.unpack(head)
+        begin, end = self.end + HEAD.size, self.end + HEAD.size + length
+        if end > size or letter not in b"FLAM":
+            return False
+        payload = file.read(length)
+        if zlib.crc32(payload, zlib.crc32(letter)) != crc:
+            return False
+        _add(news, letter, payload, begin)
+        self.end = end
+        return True
+
+    def _skip(self, file: BinaryIO, size: int, news: News) -> bool:
+        """Go on behind damaged bytes; at the end of the file they are only an unfinished write."""
+        if self.end < size:
+            file.seek(self.end)
+            rest = file.read(SEARCHED)
+            found = next((at for at in map(_start, LETTER.finditer(rest)) if _whole(rest, at)), None)
+            if found is not None:
+                news.damage = f"{NAME}: {found} bytes from byte {self.end} on are damaged; all others were read"
+                self.end += found
+                return True
+            news.torn = f"{NAME}: the last {size - self.end} bytes are an unfinished record; all before it was read"
+        return False
+
+    def _parts(self, places: Sequence[int]) -> Iterator[tuple[int, bytes, bytes | None]]:
+        with open(self.path, "rb") as file:
+            for place in places:
+                file.seek(place - HEAD.size)
+                payload = file.read(HEAD.unpack(file.read(HEAD.size))[0])
+                *_, numbers, notes = FRAME.unpack_from(payload)
+                end = FRAME.size + numbers
+                yield place, payload[FRAME.size : end], payload[end + notes :] or None
+
+    def numbers(self, places: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Read the numbers of frames."""
+        for place, numbers, _ in self._parts(places):
+            yield place, numbers
+
+    def tails(self, places: Sequence[int]) -> Iterator[tuple[int, bytes | None]]:
+        """Read the tails of frames."""
+        for place, _, tail in self._parts(places):
+            yield place, tail
+
+
+def _start(match: re.Match[bytes]) -> int:
+    return match.start() - HEAD.size + 1
+
+
+def _whole(data: bytes, at: int) -> bool:
+    """Whether an undamaged frame begins here."""
+    if at <= 0:
+        return False
+    length, crc, letter = HEAD.unpack_from(data, at)
+    begin = at + HEAD.size
+    return bool(begin + length <= len(data) and zlib.crc32(data[begin : begin + length], zlib.crc32(letter)) == crc)
+
+
+def _add(news: News, letter: bytes, payload: bytes, place: int) -> None:
+    if letter == b"F":
+        attempt, step, layout, time, numbers, notes = FRAME.unpack_from(payload)
+        begin = FRAME.size + numbers
+        text = payload[begin : begin + notes].decode() or None
+        news.entries.append(Entry(place, attempt, step, layout, time, text))
+    elif letter == b"L":
+        news.layouts.append(Layout(**json.loads(payload)))
+    elif letter == b"A":
+        news.attempts.append(Attempt(**json.loads(payload)))
+    else:
+        news.meta.update((key, json.loads(text)) for key, text in json.loads(payload).items())

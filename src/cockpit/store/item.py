@@ -1,0 +1,86 @@
+"""What a run's log is made of; every backend keeps these four kinds of item, and nothing else."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Entries of the metadata as JSON; later ones replace earlier ones."""
+
+    texts: dict[str, str]
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Write values down as they are now; what JSON cannot express becomes a text."""
+        return cls({str(key): _json(value) for key, value in values.items()})
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps(str(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One opening of the folder for writing; a later item with the same id replaces an earlier one."""
+
+    id: int
+    first_step: int
+    started: float
+    reached: int | None = None
+    lost: int = 0
+    state: str | None = None  # None until it is closed
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the numbers of a frame mean, as JSON; stored once."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Records of one step."""
+
+    attempt: int
+    step: int
+    layout: int
+    time: float
+    numbers: bytes  # float64, little-endian
+    notes: str | None  # JSON: reasons of undefined values
+    tail: bytes | None  # histograms, arrays and whatever is no number
+
+
+Item = Meta | Attempt | Layout | Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A frame as a reader lists it: without numbers and tail, but with the place where they are."""
+
+    place: int
+    attempt: int
+    step: int
+    layout: int
+    time: float
+    notes: str | None
+
+
+@dataclass(slots=True)
+class News:
+    """What a reader has not seen yet."""
+
+    meta: dict[str, Any]
+    attempts: list[Attempt]
+    layouts: list[Layout]
+    entries: list[Entry]
+    damage: str | None = None
+    torn: str | None = None  # an unfinished record at the end: being written, or left by a kill

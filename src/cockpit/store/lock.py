@@ -1,0 +1,146 @@
+"""One writer for each folder: a lock that the system drops when its process ends; in its file the writer's pulse."""
+
+import json
+import os
+import socket
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+NAME = "run.lock"
+PULSE = 1024  # bytes; written in place, so that it works on a full disk too
+PATIENCE = 0.3  # seconds; a reader that looks whether the lock is free holds it for a moment
+STALE = 30.0  # seconds without a pulse
+FAR = 1 << 30  # on Windows locked bytes cannot be read: lock one far behind the pulse
+
+
+class Busy(Exception):
+    """Another process writes into the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """The last sign of life of a writer."""
+
+    attempt: int
+    pid: int
+    host: str
+    time: float
+    reached: int | None = None
+    lost: int = 0
+    state: str | None = None
+    reason: str | None = None
+
+
+class Lock:
+    """Held for the life of a writer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+        self._file = os.open(self.path, flags, 0o666)
+        self.found = _read(self._file)
+        try:
+            self._wait()
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while True:
+            free = _try(self._file, exclusive=True)
+            if free is None:  # no locks here: the pulse decides
+                free = self.found is None or self.found.state is not None or age(self.path, self.found) > STALE
+            if free:
+                self.found = _read(self._file)
+                return
+            if time.monotonic() > end:
+                raise Busy(f"process {self.found.pid} on {self.found.host}" if self.found else "another process")
+            time.sleep(0.02)
+
+    def beat(self, pulse: Pulse) -> None:
+        """Leave a sign of life."""
+        found = asdict(pulse)
+        for limit in (400, 100, 0):
+            found["reason"] = found["reason"] and found["reason"][:limit]
+            text = json.dumps(found).encode()
+            if len(text) <= PULSE:
+                break
+        os.lseek(self._file, 0, os.SEEK_SET)
+        os.write(self._file, text.ljust(PULSE))
+
+    def close(self) -> None:
+        """Give the lock back; also what a forked child does with its copy."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+
+def pulse(folder: Path) -> Pulse | None:
+    """Read the pulse of a folder's last writer."""
+    try:
+        file = os.open(folder / NAME, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    except OSError:
+        return None
+    try:
+        return _read(file)
+    finally:
+        os.close(file)
+
+
+def age(path: Path, pulse: Pulse) -> float:
+    """Seconds since the last pulse; the clock of a file server may differ from the writer's."""
+    try:
+        return time.time() - max(pulse.time, path.stat().st_mtime)
+    except OSError:
+        return time.time() - pulse.time
+
+
+def alive(folder: Path, pulse: Pulse) -> bool | None:
+    """Whether the writer of a pulse still runs; None if its lock does not say it."""
+    if pulse.host != host():
+        return None
+    try:
+        file = os.open(folder / NAME, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    except OSError:
+        return None
+    try:
+        free = _try(file, exclusive=False)
+        return None if free is None else not free
+    finally:
+        os.close(file)
+
+
+def host() -> str:
+    """Name of this machine."""
+    return socket.gethostname()[:64]
+
+
+def _read(file: int) -> Pulse | None:
+    try:
+        os.lseek(file, 0, os.SEEK_SET)
+        return Pulse(**json.loads(os.read(file, PULSE)))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _try(file: int, exclusive: bool) -> bool | None:
+    """Whether the lock was free; None where locks do not work."""
+    try:
+        if sys.platform == "win32":
+            os.lseek(file, FAR, os.SEEK_SET)
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        return None
+    return True

@@ -1,0 +1,225 @@
+"""The writing thread: takes records from the queue, packs them, writes them; trouble never reaches the training."""
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cockpit.store import metadata
+from cockpit.store.backend import Log
+from cockpit.store.item import Attempt, Item, Meta
+from cockpit.store.layout import Packer
+from cockpit.store.lock import Lock, Pulse, host
+from cockpit.store.queue import Entry, Queue
+
+log = logging.getLogger("cockpit")
+INTERVAL = 0.2  # seconds between two writes
+BEAT = 1.0  # seconds between two pulses
+SLOWEST = 5.0  # seconds between two tries when the disk does not take anything
+PATIENCE = 5.0  # seconds that closing may take
+GIT = 1.0  # seconds of them
+REASON = 2000  # characters
+TROUBLE = (OSError, sqlite3.Error)
+
+
+class Pump:
+    """Everything behind a writer that must outlive it: a writer that nobody holds any more is still flushed."""
+
+    def __init__(self, folder: Path, attempt: Attempt, file: Log, lock: Lock) -> None:
+        self.folder, self.queue = folder, Queue()
+        self.problem: str | None = None
+        self.step: int | None = None
+        self._attempt, self._file, self._lock = attempt, file, lock
+        self._packer = Packer(attempt.id, file.kept.next_layout)
+        self._identity = _identity(file.path)
+        self._pending: tuple[list[Item], int] = [], 0
+        self._metadata: deque[Meta] = deque()
+        self._git: threading.Thread | None = None
+        self._end: tuple[str, str | None] | None = None
+        self._wake, self._closing = threading.Event(), threading.Event()
+        self._delay = INTERVAL
+        self._told = 0
+        self._beaten = 0.0
+        self._thread = threading.Thread(target=self._run, name="cockpit-store", daemon=True)
+
+    def start(self, git: str | None) -> None:
+        """Begin to write; ``git``: the directory whose repository is asked first."""
+        self._beat()
+        self._thread.start()
+        if git is not None:  # apart, because a large repository answers slowly
+            self._git = threading.Thread(target=self._ask_git, args=(git,), name="cockpit-git", daemon=True)
+            self._git.start()
+
+    def _ask_git(self, directory: str) -> None:
+        self.update({"git": metadata.git(directory)})
+
+    # ---- called by the training thread
+
+    def wake(self) -> None:
+        """Say that there is something to write."""
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def update(self, values: dict[str, Any]) -> None:
+        """Merge into the metadata."""
+        self._metadata.append(Meta.of(values))
+        self.wake()
+
+    def close(self, state: str, reason: str | None, wait: bool = True) -> None:
+        """Flush and end; the first call decides the state."""
+        if self._end is None:
+            self._end = state, reason and reason[:REASON].encode("utf-8", "backslashreplace").decode()
+        self._closing.set()
+        self._wake.set()
+        if wait and self._thread is not threading.current_thread():
+            self._thread.join(PATIENCE)
+            if self._thread.is_alive():
+                log.warning("%s: the disk is too slow, %d records are not written yet", self.folder, len(self.queue))
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread still has something to do."""
+        return self._thread.is_alive()
+
+    def forget(self) -> None:
+        """In a forked child: the run belongs to the parent, and a thread that is not here may have held any lock."""
+        self.queue.forget()
+        self._wake, self._closing = threading.Event(), threading.Event()
+        self._file.forget()
+        self._lock.close()
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except Exception as error:  # a fault of ours: say it, and leave the training alone
+            self._stop(f"writing the run to {self.folder} ended: {type(error).__name__}: {error}")
+            log.warning("%s", self.problem, exc_info=True)
+        finally:
+            self._finish()
+
+    def _loop(self) -> None:
+        while self._identity is not None:
+            closing = self._closing.is_set()
+            if closing and self._git is not None:
+                self._git.join(GIT)
+            self._flush()
+            if closing:
+                return
+            if time.monotonic() - self._beaten >= BEAT:
+                self._beat()
+            self._closing.wait(self._delay)
+            self._wake.wait(BEAT)
+            self._wake.clear()
+
+    def _flush(self) -> None:
+        """Write until nothing waits, or until the disk refuses."""
+        while True:
+            if self._pending == ([], 0):
+                self._pending = self._pack()
+            if self._gone() or self._pending == ([], 0):
+                return
+            try:
+                self._file.write(self._pending[0])
+            except TROUBLE as error:
+                return self._refused(error)
+            except Exception as error:  # a number that does not fit, or the like
+                self._drop(self._pending[1], error)
+                self._packer = self._packer.again()
+            self._pending = [], 0
+            self._accepted()
+
+    def _pack(self) -> tuple[list[Item], int]:
+        items: list[Item] = []
+        while self._metadata:
+            items.append(self._metadata.popleft())
+        taken = self.queue.take()
+        for entry in taken:
+            items.extend(self._packed(entry))
+        return items, sum(len(entry.records) for entry in taken)
+
+    def _packed(self, entry: Entry) -> list[Item]:
+        try:
+            return self._packer.pack(entry.records, entry.time)
+        except Exception as error:  # a value that nobody thought of
+            self._drop(len(entry.records), error)
+            return []
+
+    def _drop(self, records: int, error: Exception) -> None:
+        self.queue.lose(records)
+        self._told += records
+        log.warning("%s: %d records cannot be stored: %s: %s", self.folder, records, type(error).__name__, error)
+
+    def _gone(self) -> bool:
+        if _identity(self._file.path) == self._identity:
+            return False
+        self._stop(f"{self.folder} was deleted or replaced while the run was written; nothing more is written")
+        log.warning("%s. Training goes on; keep the folder, or start the run anew to record it", self.problem)
+        return True
+
+    def _stop(self, problem: str) -> None:
+        self.problem, self._identity = problem, None
+        self.queue.lose(self._pending[1])
+        self._pending = [], 0
+        self.queue.close()
+
+    def _refused(self, error: Exception) -> None:
+        self._delay = min(SLOWEST, 2 * self._delay)
+        if self.problem is None:
+            self.problem = f"cannot write the run to {self.folder}: {error}"
+            log.warning(
+                "%s. Training goes on, records wait in memory and are lost when too many wait: "
+                "free disk space, or make the folder writable again",
+                self.problem,
+            )
+
+    def _accepted(self) -> None:
+        self._delay = INTERVAL
+        if self.problem is not None:
+            self.problem = None
+            log.warning("writing the run to %s works again; %s", self.folder, self._loss())
+        elif self.queue.lost > self._told:
+            log.warning("%s: the disk is too slow; %s", self.folder, self._loss())
+        if self.queue.lost > self._told:
+            self._told = self.queue.lost
+
+    def _loss(self) -> str:
+        return f"{self.queue.lost} records were lost" if self.queue.lost else "no record was lost"
+
+    def _beat(self, state: str | None = None, reason: str | None = None) -> None:
+        self._beaten = time.monotonic()
+        pulse = Pulse(self._attempt.id, os.getpid(), host(), time.time(), self.step, self.queue.lost, state, reason)
+        with suppress(OSError):  # the disk's trouble is told where records are written
+            self._lock.beat(pulse)
+
+    def _finish(self) -> None:
+        state, reason = self._end or ("crashed", self.problem)
+        self.queue.lose(self._pending[1])
+        self.queue.close()
+        if self.queue.lost > self._told or self.problem is not None:
+            log.warning("%s is closed; %s", self.folder, self._loss())
+        if self._identity is not None:
+            end = replace(self._attempt, reached=self.step, lost=self.queue.lost, state=state, reason=reason)
+            with suppress(*TROUBLE):  # the pulse below says it as well
+                self._file.write([end])
+            self._beat(state, reason)
+        try:
+            self._file.close()
+        except TROUBLE as error:
+            log.warning("%s: %s", self._file.path, error)
+        self._lock.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,331 @@
+"""``StoredRun``: a run on disk as a source of series, also while it is being written."""
+
+import sqlite3
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cockpit.core.errors import CockpitError
+from cockpit.core.histogram import Histogram
+from cockpit.core.kinds import Kind
+from cockpit.core.record import Record
+from cockpit.core.recorded import SUMMED
+from cockpit.core.source import Parts, Series, Steps, Values, total
+from cockpit.store import tail
+from cockpit.store.contents import READERS, Contents, holds_run
+from cockpit.store.layout import NO_DETAILS, NO_VALUE, Field
+from cockpit.store.table import table
+from cockpit.store.track import Group, Track
+
+AT_ONCE = 256  # frames whose tails are in memory at a time
+UNREADABLE = (OSError, sqlite3.Error, ValueError, zlib.error, struct.error)
+
+
+class StoredRun:
+    """A :class:`~cockpit.core.source.Source` over a run's folder; ``refresh`` reads what is new."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = _folder(path)
+        self._contents = Contents(self.path)
+        self._cache: dict[Any, Any] = {}
+        self._lock = threading.RLock()
+        self.version = 0  #: changes whenever anything changed
+        self.refresh()
+
+    @staticmethod
+    def at(path: str | Path) -> bool:
+        """Whether there is a run: in this folder, or in the folder of this file."""
+        return holds_run(_folder(path))
+
+    def refresh(self) -> bool:
+        """Read what came since the last call; whether there was anything."""
+        with self._lock:
+            new = self._contents.refresh()
+            if new:
+                self.version += 1
+                self._cache.clear()
+            return new
+
+    # ---- about the run
+
+    @property
+    def name(self) -> str:
+        """What to call the run."""
+        return str(self._contents.meta.get("name") or self.path.absolute().name)
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What is known about the run, with its attempts and the number of records lost."""
+        found: dict[str, Any] = self._cached("metadata", lambda: self._contents.metadata)
+        return found
+
+    @property
+    def state(self) -> str:
+        """``"running"``, ``"finished"``, ``"crashed"`` or ``"stale"``: no sign of life, but perhaps not dead."""
+        return self._contents.state
+
+    @property
+    def reason(self) -> str | None:
+        """Why it crashed."""
+        return self._contents.reason
+
+    @property
+    def last_step(self) -> int | None:
+        """The last step with a record."""
+        found: int | None = self._cached("last", self._last)
+        return found
+
+    def _last(self) -> int | None:
+        steps = self._contents.columns["step"][self._visible]
+        return int(steps.max()) if len(steps) else None
+
+    @property
+    def reached(self) -> int | None:
+        """The step that the training has reached, with a record or not."""
+        found: int | None = self._cached("reached", lambda: self._contents.reached)
+        return self.last_step if found is None else found
+
+    @property
+    def updated(self) -> float:
+        """Time of the last record or sign of life, in seconds since 1970."""
+        return self._contents.updated
+
+    @property
+    def damaged(self) -> str | None:
+        """What could not be read."""
+        return self._contents.damaged
+
+    # ---- series
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """Everything that was recorded, in the order of its first appearance."""
+        found: dict[str, Kind] = self._cached("kinds", self._kinds)
+        return found
+
+    def _kinds(self) -> dict[str, Kind]:
+        columns = self._contents.columns
+        found: dict[str, Kind] = {}
+        layouts, first = np.unique(columns["layout"][self._visible], return_index=True)
+        for layout in layouts[np.argsort(first)].tolist():
+            for field in columns.fields[layout]:
+                found.setdefault(field.name, field.kind)
+        return found
+
+    def scalar(self, name: str) -> Series:
+        """See :class:`~cockpit.core.source.Source`."""
+        kind = self.kinds.get(name)
+        if kind is Kind.PER_PARAMETER:
+            parts = self.parts(name)
+            rule = self.constant(name, "total") or ("sum" if name in SUMMED else "norm")
+            return Series(parts.steps, total(parts.values, rule))
+        if kind is not Kind.SCALAR:
+            return Series(np.empty(0, np.int64), np.empty(0))
+        return self._series(("scalar", name), name, lambda field: field.columns, 0)
+
+    def _series(self, key: tuple[str, ...], name: str, where: Callable[[Field], Any], without: int) -> Series:
+        def build() -> Series:
+            track = self._track(name, without)
+            values: Values = np.full(len(track.steps), np.nan)
+            there = np.ones(len(track.steps), dtype=bool)
+            for group, numbers in self._numbers(track):
+                column = where(group.field)
+                if isinstance(column, int):
+                    values[group.at] = numbers[:, column]
+                elif isinstance(column, dict) and without:  # a number for each parameter
+                    chosen = [number for number in column.values() if isinstance(number, int)]
+                    values[group.at] = total(numbers[:, chosen], "norm")
+                elif without:
+                    there[group.at] = False
+            return Series(track.steps[there], values[there])
+
+        found: Series = self._cached(key, build)
+        return found
+
+    def sample(self, name: str, count: int) -> list[float]:
+        """At most ``count`` values of a scalar, spread over the run; the numbers of other steps are not read."""
+        with self._lock:
+            place = self._contents.columns["place"]
+            wanted = {int(place[frame]): found for frame, found in self._track(name).spread(count).items()}
+            try:
+                numbers = dict(self._contents.reader.numbers(sorted(wanted)))
+                rows = [(at, float(np.frombuffer(numbers[key], "<f8")[column])) for key, (at, column) in wanted.items()]
+            except (*UNREADABLE, LookupError):
+                return []
+            return [value for _, value in sorted(rows, key=itemgetter(0))]
+
+    def parts(self, name: str) -> Parts:
+        """See :class:`~cockpit.core.source.Source`."""
+        if self.kinds.get(name) is not Kind.PER_PARAMETER:
+            return Parts(np.empty(0, np.int64), (), np.empty((0, 0)))
+        found: Parts = self._cached(("parts", name), lambda: self._parts(name))
+        return found
+
+    def _parts(self, name: str) -> Parts:
+        track = self._track(name)
+        groups = sorted(track.groups, key=lambda group: int(group.at[0]))
+        shapes = [group.field.columns if isinstance(group.field.columns, dict) else {} for group in groups]
+        keys = tuple(dict.fromkeys(key for shape in shapes for key in shape))
+        place = {key: column for column, key in enumerate(keys)}
+        values: Values = np.full((len(track.steps), len(keys)), np.nan)
+        for (group, numbers), shape in zip(self._numbers(Track(track.steps, groups)), shapes, strict=True):
+            single = {key: column.get("norm") if isinstance(column, dict) else column for key, column in shape.items()}
+            chosen = {place[key]: column for key, column in single.items() if isinstance(column, int)}
+            values[group.at[:, None], list(chosen)] = numbers[:, list(chosen.values())]
+        return Parts(track.steps, keys, values)
+
+    def detail(self, name: str, key: str) -> Series:
+        """See :class:`~cockpit.core.source.Source`."""
+        return self._series(("detail", name, key), name, lambda field: field.detail_columns.get(key), NO_DETAILS)
+
+    def constant(self, name: str, key: str) -> str | None:
+        """See :class:`~cockpit.core.source.Source`."""
+        with self._lock:
+            groups = self._track(name, NO_DETAILS).groups
+            found = [(int(group.at[-1]), group.field.words[key]) for group in groups if key in group.field.words]
+            return max(found)[1] if found else None
+
+    def reasons(self, name: str) -> dict[str, list[int]]:
+        """See :class:`~cockpit.core.source.Source`."""
+        with self._lock:
+            return self._track(name).reasons(self._contents.columns.notes)
+
+    # ---- histograms and whole records
+
+    def counted(self, name: str) -> Steps:
+        """See :class:`~cockpit.core.source.Source`."""
+        if self.kinds.get(name) is not Kind.HISTOGRAM:
+            return np.empty(0, np.int64)
+        found = np.array(sorted(self._places(name)), dtype=np.int64)
+        return found
+
+    def _places(self, name: str) -> dict[int, tuple[int, Field]]:
+        """Frame and field of each histogram, by step."""
+
+        def build() -> dict[int, tuple[int, Field]]:
+            track = self._track(name, NO_VALUE)
+            return {
+                int(step): (int(frame), group.field)
+                for group in track.groups
+                if isinstance(group.field.value, list) and group.field.value[0] in ("h", "H")
+                for step, frame in zip(track.steps[group.at], group.frames, strict=True)
+            }
+
+        found: dict[int, tuple[int, Field]] = self._cached(("places", name), build)
+        return found
+
+    def histogram(self, name: str, step: int) -> Histogram:
+        """See :class:`~cockpit.core.source.Source`."""
+        with self._lock:
+            try:
+                frame, field = self._places(name)[int(step)]
+            except KeyError:
+                raise CockpitError(f"{name} has no histogram at step {step}; see counted({name!r})") from None
+            try:
+                for record in self._rebuilt([frame], field.name):
+                    if isinstance(record.value, Histogram):
+                        return record.value
+            except UNREADABLE as error:
+                raise CockpitError(f"{name} at step {step} of {self.path} cannot be read: {error}") from error
+            raise CockpitError(f"{name} at step {step} of {self.path} is damaged")
+
+    def records(self) -> Iterator[Record]:
+        """All records with everything that belongs to them, in the order of steps."""
+        with self._lock:
+            self._load()
+            frames = np.flatnonzero(self._visible)
+            order = frames[np.argsort(self._contents.columns["step"][frames], kind="stable")].tolist()
+        waiting: dict[str, Record] = {}
+        step: int | None = None
+        for begin in range(0, len(order), AT_ONCE):
+            with self._lock:
+                some = list(self._rebuilt(order[begin : begin + AT_ONCE]))
+            for record in some:
+                if record.step != step:
+                    yield from waiting.values()
+                    waiting, step = {}, record.step
+                waiting[record.name] = record
+        yield from waiting.values()
+
+    def _rebuilt(self, frames: list[int], name: str | None = None) -> Iterator[Record]:
+        self._load()
+        columns = self._contents.columns
+        for frame, found in self._contents.tails(frames):
+            step, layout = int(columns["step"][frame]), int(columns["layout"][frame])
+            numbers = columns.numbers(layout, np.array([frame]))[0].tolist()
+            chunks = tail.split(found)
+            for field, note in columns.of(frame):
+                if name is None or field.name == name:
+                    yield field.record(step, numbers, chunks, note)
+
+    def output(self) -> dict[int, dict[str, Any]]:
+        """Return ``{step: {name: value}}``."""
+        found: dict[int, dict[str, Any]] = {}
+        for record in self.records():
+            found.setdefault(record.step, {})[record.name] = record.value
+        return found
+
+    def table(self, name: str | None = None) -> dict[str, NDArray[Any]]:
+        """Return columns for pandas or polars.
+
+        Args:
+            name: None: the step, all scalars and totals. A value per parameter: the step and a column for each one.
+                A histogram: a row for each bin that is not empty. A value per sample: a row for each sample.
+        """
+        return table(self, name)
+
+    def __repr__(self) -> str:
+        return f"<cockpit.store.StoredRun {self.name!r}, {self.state}, up to step {self.last_step}>"
+
+    # ---- behind it
+
+    def _cached(self, key: Any, build: Callable[[], Any]) -> Any:
+        with self._lock:
+            if key not in self._cache:
+                self._cache[key] = build()
+            return self._cache[key]
+
+    @property
+    def _visible(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self._cached("visible", self._contents.visible)
+        return found
+
+    def _track(self, name: str, without: int = 0) -> Track:
+        """The records of a name; ``without`` those that a note marks."""
+        if without:
+            notes = self._contents.columns.notes
+            found: Track = self._cached(("track", name, without), lambda: self._track(name).without(notes, without))
+        else:
+            found = self._cached(("track", name), lambda: self._contents.columns.track(name, self._visible))
+        return found
+
+    def _load(self) -> None:
+        """Numbers are read when first asked for: to list runs only a few of them are needed."""
+        contents = self._contents
+        if contents.columns.complete:
+            return
+        try:
+            spoiled = contents.columns.load(contents.reader)
+        except UNREADABLE as error:
+            contents.problem = f"{contents.reader.path.name}: {error}"
+            return
+        if spoiled:
+            contents.spoil(spoiled)
+            self._cache.clear()
+
+    def _numbers(self, track: Track) -> Iterator[tuple[Group, NDArray[np.float64]]]:
+        self._load()
+        for group in track.groups:
+            yield group, self._contents.columns.numbers(group.layout, group.frames)
+
+
+def _folder(path: str | Path) -> Path:
+    path = Path(path)
+    return path.parent if path.name in READERS and not path.is_dir() else path

@@ -1,0 +1,75 @@
+"""The tail of a frame: chunks of bytes for what is not a number, packed small."""
+
+import json
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LENGTH = struct.Struct("<I")
+LARGE = 1 << 20  # raw parameter values: they hardly shrink, and packing them takes long
+INTEGERS = {size: np.dtype(f"<u{size}") for size in (1, 2, 4, 8)}
+
+
+def join(chunks: list[bytes]) -> bytes | None:
+    """Pack chunks into one tail, with a checksum; None if there are none."""
+    if not chunks:
+        return None
+    body = b"".join(part for chunk in chunks for part in (LENGTH.pack(len(chunk)), chunk))
+    packed = b"\0" + body if len(body) > LARGE else b"\1" + zlib.compress(body)
+    return LENGTH.pack(zlib.crc32(packed)) + packed
+
+
+def split(tail: bytes | None) -> list[bytes]:
+    """Unpack a tail; raises ValueError if it is damaged."""
+    if tail is None:
+        return []
+    if len(tail) < 5 or LENGTH.unpack_from(tail)[0] != zlib.crc32(tail[4:]):
+        raise ValueError("the checksum of a record does not match")
+    body = zlib.decompress(tail[5:]) if tail[4] else tail[5:]
+    chunks, at = [], 0
+    while at < len(body):
+        (length,) = LENGTH.unpack_from(body, at)
+        chunks.append(body[at + 4 : at + 4 + length])
+        at += 4 + length
+    return chunks
+
+
+def pack_array(array: NDArray[Any]) -> bytes:
+    """An array with its type and shape."""
+    return json.dumps([array.dtype.str, array.shape]).encode() + b"\n" + np.ascontiguousarray(array).tobytes()
+
+
+def unpack_array(chunk: bytes) -> NDArray[Any]:
+    """The inverse of :func:`pack_array`."""
+    head, _, body = chunk.partition(b"\n")
+    dtype, shape = json.loads(head)
+    return np.frombuffer(body, dtype=np.dtype(dtype)).reshape(shape).copy()
+
+
+def pack_sparse(places: NDArray[np.int64], counts: NDArray[Any]) -> bytes:
+    """Filled bins, as distances from one to the next, and their counts."""
+    return _pack_integers(np.diff(places, prepend=0)) + _pack_integers(counts)
+
+
+def unpack_sparse(chunk: bytes) -> tuple[NDArray[np.int64], NDArray[Any], bytes]:
+    """The inverse of :func:`pack_sparse`, and what follows in the chunk."""
+    distances, rest = _unpack_integers(chunk)
+    counts, rest = _unpack_integers(rest)
+    return np.cumsum(distances, dtype=np.int64), counts, rest
+
+
+def _pack_integers(values: NDArray[Any]) -> bytes:
+    dtype = np.min_scalar_type(int(values.max(initial=0))).newbyteorder("<")
+    # All low bytes first, then all higher ones, which are mostly zero: shrinks better.
+    planes = values.astype(dtype).view(np.uint8).reshape(len(values), dtype.itemsize).T
+    return struct.pack("<BI", dtype.itemsize, len(values)) + planes.tobytes()
+
+
+def _unpack_integers(chunk: bytes) -> tuple[NDArray[Any], bytes]:
+    size, length = struct.unpack_from("<BI", chunk)
+    end = 5 + size * length
+    planes = np.frombuffer(chunk[5:end], dtype=np.uint8).reshape(size, length)
+    return np.ascontiguousarray(planes.T).view(INTEGERS[size]).reshape(length), chunk[end:]

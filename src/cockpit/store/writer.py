@@ -1,0 +1,197 @@
+"""``Writer``: what the training process holds of its run's folder."""
+
+import atexit
+import logging
+import os
+import sqlite3
+import sys
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cockpit.core.record import Record
+from cockpit.store import framed, metadata, sqlite
+from cockpit.store.backend import Foreign, Kept, Log
+from cockpit.store.contents import UNCLOSED, holds_run
+from cockpit.store.filesystem import choose
+from cockpit.store.item import Attempt, Item, Meta
+from cockpit.store.lock import Busy, Lock
+from cockpit.store.pump import Pump
+
+log = logging.getLogger("cockpit")
+LOGS: dict[str, type[sqlite.SqliteLog] | type[framed.FramedLog]] = {
+    "sqlite": sqlite.SqliteLog,
+    "file": framed.FramedLog,
+}
+_pumps: set[Pump] = set()
+
+
+class Writer:
+    """Writes a run's records from another thread; nothing that happens to the disk stops the training."""
+
+    def __init__(self, folder: Path, pump: Pump | None, problem: str | None = None) -> None:
+        self.folder = folder
+        self._pump, self._problem, self._dropped = pump, problem, 0
+        if pump is not None:
+            weakref.finalize(self, pump.close, "finished", None, wait=False).atexit = False
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Queue records; they must not be changed afterwards."""
+        if self._pump is None:
+            self._dropped += len(records)
+        elif records:
+            self._pump.queue.put(records)
+            self._pump.wake()
+
+    @property
+    def step(self) -> int | None:
+        """The step that the training has reached, tracked or not."""
+        return self._pump.step if self._pump is not None else None
+
+    @step.setter
+    def step(self, step: int) -> None:
+        if self._pump is not None:
+            self._pump.step = step
+
+    @property
+    def lost(self) -> int:
+        """Number of records that are lost so far."""
+        return self._dropped if self._pump is None else self._pump.queue.lost
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing is written at the moment."""
+        return self._problem if self._pump is None else self._pump.problem
+
+    def update(self, **values: Any) -> None:
+        """Merge into the metadata of the run."""
+        if self._pump is not None:
+            self._pump.update(values)
+
+    def close(self, state: str = "finished", reason: str | None = None) -> None:
+        """Write what waits and end the run as ``"finished"`` or ``"crashed"``; closing twice is fine."""
+        if self._pump is not None and self._pump in _pumps:
+            self._pump.close(state, reason)
+            _pumps.discard(self._pump)
+
+    def __repr__(self) -> str:
+        return f"<cockpit.store.Writer of {self.folder}{': ' + self.problem if self.problem else ''}>"
+
+
+def create(folder: str | Path, metadata: Mapping[str, Any] | None = None, first_step: int = 0) -> Writer:
+    """Open a run's folder for writing, new or to be continued; trouble with the disk is told, not raised.
+
+    A folder that another process writes to, or whose file is foreign or damaged, is left alone: the run goes to a
+    folder beside it, ``<name>-2``.
+    """
+    folder = Path(folder)
+    try:
+        pump = _start(folder.absolute(), dict(metadata or {}), first_step)
+    except (OSError, ValueError, sqlite3.Error, Busy, Foreign, RuntimeError) as error:
+        problem = f"cannot write the run to {folder}: {error}"
+        log.warning("%s. Training goes on, but nothing is recorded: choose a folder that can be written to", problem)
+        return Writer(folder, None, problem)
+    return Writer(pump.folder, pump)
+
+
+def _start(wanted: Path, given: dict[str, Any], first_step: int) -> Pump:
+    folder, lock, file = _open(wanted, first_step)
+    try:
+        known = {"name": folder.name} | metadata.collect() | given
+        past = _past(file.kept, lock)
+        attempt = Attempt(len(past) + 1, first_step, time.time())
+        items: list[Item] = [*past[-1:], attempt, Meta.of(known)]
+        file.write(items)
+        _tell(folder, file.kept, first_step)
+        pump = Pump(folder, attempt, file, lock)
+        pump.start(None if "git" in known else known.get("directory"))
+    except BaseException:
+        file.close()
+        lock.close()
+        raise
+    _pumps.difference_update([done for done in _pumps if not done.running])
+    _pumps.add(pump)
+    return pump
+
+
+def _open(wanted: Path, first_step: int) -> tuple[Path, Lock, Log]:
+    reason = ""
+    for folder in _candidates(wanted):
+        if folder != wanted and first_step == 0 and holds_run(folder):
+            continue  # nobody asked to continue that one
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = Lock(folder)
+        except Busy as error:
+            reason = reason or f"{folder} is being written by {error}"
+            continue
+        try:
+            file = LOGS[choose(folder)](folder)
+        except Foreign as error:
+            lock.close()
+            reason = reason or f"{folder}: {error}"
+        except BaseException:
+            lock.close()
+            raise
+        else:
+            if reason:
+                log.warning("%s; this run goes to %s", reason, folder)
+            return folder, lock, file
+    raise Busy(reason)
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    yield folder
+    for number in range(2, 100):
+        yield folder.with_name(f"{folder.name}-{number}")
+
+
+def _past(kept: Kept, lock: Lock) -> list[Attempt]:
+    """The attempts so far; the last one closed by what its pulse tells, if its process did not do it."""
+    past, pulse = list(kept.attempts), lock.found
+    if past and past[-1].state is None:
+        past[-1] = replace(past[-1], state="crashed", reason=UNCLOSED)
+        if pulse is not None and pulse.attempt == past[-1].id:
+            past[-1] = replace(past[-1], reached=pulse.reached, lost=pulse.lost)
+            if pulse.state is not None:
+                past[-1] = replace(past[-1], state=pulse.state, reason=pulse.reason)
+    return past
+
+
+def _tell(folder: Path, kept: Kept, first_step: int) -> None:
+    if kept.last_step is None:
+        return
+    if first_step == 0:
+        text = "%s holds a run up to step %d; it begins again at step 0, and the earlier records are no longer shown"
+        log.warning(text, folder, kept.last_step)
+    else:
+        text = "continuing the run in %s, recorded up to step %d, from step %d"
+        log.info(text, folder, kept.last_step, first_step)
+
+
+def _ended() -> tuple[str, str | None]:
+    """How the process ends: crashed if an exception went through, unless somebody types at a prompt."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if error is None or hasattr(sys, "ps1") or sys.flags.interactive:
+        return "finished", None
+    return "crashed", f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+@atexit.register
+def _at_exit() -> None:
+    for wait in (False, True):  # all at once, then one after the other
+        for pump in list(_pumps):
+            pump.close(*_ended(), wait=wait)
+
+
+def _in_child() -> None:
+    for pump in _pumps:
+        pump.forget()
+    _pumps.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,71 @@
+"""The state of a run in plain numbers."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+from typing import Any
+
+import pytest
+from tests.plots.samples import LATER, METADATA, records
+
+from cockpit.core.kinds import Kind
+from cockpit.core.record import Record
+from cockpit.core.recorded import Recorded
+from cockpit.plots.summary import summary
+
+
+class Known(Recorded):
+    """A run that knows its state."""
+
+    state, reason = "running", None
+    path, reached, updated = "/runs/a", 12, METADATA["started"] + 50.0
+
+
+def facts(found: list[Record] | None = None, **metadata: Any) -> dict[str, Any]:
+    return summary(Known(records() if found is None else found, "a", {**METADATA, **metadata}))
+
+
+def test_it_is_pure_json() -> None:
+    found = [*records(), Record(10, "Loss", Kind.SCALAR, inf)]
+    assert json.loads(json.dumps(facts(found), allow_nan=False))["loss"] is None
+
+
+def test_stable_keys() -> None:
+    keys = "name path state reason step first steps started updated elapsed loss metrics quantities undefined lost"
+    assert list(facts()) == [*keys.split(), "damaged", "cost"]
+
+
+def test_values() -> None:
+    found = facts()
+    assert (found["name"], found["path"], found["state"]) == ("a", "/runs/a", "running")
+    assert (found["step"], found["first"], found["steps"], found["elapsed"]) == (12, 0, 20, 50.0)
+    assert found["loss"] == 0.2
+    assert found["metrics"] == {"Fuel": {"last": 7.5, "step": 9, "min": 7.5, "max": 7.5, "not_finite": 1}}
+    assert found["quantities"]["GradNorm"]["kind"] == "per_parameter"
+    assert found["quantities"]["GradNorm"]["last"] == 5.0
+    assert found["quantities"]["tracking_seconds"]["last"] == 0.5
+    assert found["undefined"] == {"Alpha": {LATER: {"count": 1, "first": 9, "last": 9}}}
+    assert found["cost"] == {"seconds": 5.0, "share": 0.1, "tracked": 10}
+
+
+def test_further_learning_rates_are_not_the_user_s() -> None:
+    found = facts([Record(0, "learning_rate[1]", Kind.SCALAR, 0.1), Record(0, "accuracy", Kind.SCALAR, 0.5)])
+    assert list(found["metrics"]) == ["accuracy"]
+
+
+@pytest.mark.parametrize("metadata", [{}, {"cost": None, "quantities": None, "started": "?", "steps": None}])
+def test_little_is_known(metadata: dict[str, Any]) -> None:
+    found = summary(Recorded(records(), "log", metadata))
+    assert (found["step"], found["state"], found["elapsed"], found["cost"]["share"]) == (9, None, None, None)
+    assert "Fuel" in found["metrics"]
+
+
+def test_cost_as_the_tracker_told_it() -> None:
+    told = {"cost": {"seconds": {"tracked steps": 3.0, "Loss": 1.0}, "tracked": 7, "elapsed": 30.0}}
+    assert summary(Recorded([], "a", told))["cost"] == {"seconds": 3.0, "share": 0.1, "tracked": 7}
+
+
+def test_nothing_recorded() -> None:
+    found = summary(Recorded([]))
+    assert (found["step"], found["first"], found["loss"], found["quantities"]) == (None, None, None, {})
