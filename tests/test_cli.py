@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.plots.samples import frame, stored
 from tests.running import python
 
-from cockpit import __version__
+from cockpit import __version__, store
 from cockpit.cli import main
 
 
@@ -24,29 +26,174 @@ def test_version() -> None:
 
 
 def test_help_names_the_commands() -> None:
-    shown = CliRunner().invoke(main, ["--help"])
+    for option in ("--help", "-h"):
+        shown = CliRunner().invoke(main, [option])
+        assert shown.exit_code == 0
+        for command in ("demo", "show", "plot", "export", "ui"):
+            assert f"\n  {command} " in shown.output
+
+
+@pytest.mark.parametrize("command", ["demo", "show", "plot", "export", "ui"])
+def test_every_command_explains_itself(command: str) -> None:
+    shown = CliRunner().invoke(main, [command, "--help"])
     assert shown.exit_code == 0
-    assert "demo" in shown.output
+    assert "--help" in shown.output
 
 
-@pytest.mark.parametrize("arguments", [["fly"], ["demo", "--steps", "0"], ["demo", "--seed", "-1"]])
-def test_bad_arguments(arguments: list[str]) -> None:
-    assert CliRunner().invoke(main, arguments).exit_code == 2
+def test_help_is_fast() -> None:
+    """What is heavy is loaded by the command that needs it."""
+    code = "import sys; from cockpit.cli import main; print(*sys.modules)"
+    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
+    assert "click" in loaded
+    assert not loaded & {"numpy", "rich", "torch", "cockpit.plots", "cockpit.store", "cockpit.dashboard"}
+
+
+BAD = [
+    ["fly"],
+    ["demo", "--steps", "0"],
+    ["demo", "--seed", "-1"],
+    ["show", "nowhere"],
+    ["show", "nowhere", "--json"],
+    ["plot", "nowhere", "-o", "a.png"],
+    ["plot", "nowhere", "-o", "a.png", "--theme", "pink"],
+    ["plot", "nowhere", "-o", "a.png", "--smooth", "1"],
+    ["export", "nowhere", "--to", "csv"],
+    ["export", "nowhere"],
+    ["export", "nowhere", "--to", "xls"],
+    ["ui", "--port", "70000"],
+]
+
+
+@pytest.mark.parametrize("arguments", BAD, ids=" ".join)
+def test_bad_arguments(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(main, arguments)
+    assert shown.exit_code == 2
+    assert "Error: " in shown.stderr
+    assert "Traceback" not in shown.stderr
+    assert not shown.stdout
+    assert not list(tmp_path.iterdir())
+
+
+# ---- runs
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one run in ``runs``."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COCKPIT_RUNS", raising=False)
+    return stored(tmp_path / "runs" / "first")
+
+
+def said(*arguments: str) -> str:
+    shown = CliRunner().invoke(main, list(arguments))
+    assert shown.exit_code == 0, shown.output
+    return shown.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["show"], ["show", "runs"], ["show", "runs/first"], ["show", "runs/first", "-f"]]
+)
+def test_show(here: Path, arguments: list[str]) -> None:
+    assert "digits" in said(*arguments)
+
+
+@pytest.mark.parametrize("arguments", [["--json"], ["runs/first", "--json"], ["--json", "--follow"]])
+def test_show_as_json(here: Path, arguments: list[str]) -> None:
+    facts = json.loads(said("show", *arguments))
+    assert (facts["state"], facts["step"]) == ("finished", 10)
+
+
+def test_plot(here: Path) -> None:
+    pytest.importorskip("vl_convert")
+    options = ["--panel", "loss", "--panel", "grad-norm", "--title", "t", "--theme", "dark", "--log", "--step", "3"]
+    more = ["--from", "1", "--to", "8", "--smooth", "0.5", "--layers", "0", "--scale", "1"]
+    assert said("plot", "runs/first", "-o", "deck.svg", *options, *more).startswith("deck.svg  ")
+    assert Path("deck.svg").read_text().startswith("<svg")
+    said("plot", "-o", "newest.png", "--panel", "loss")
+    assert Path("newest.png").is_file()
+    assert "grad-norm " in said("plot", "--list")
+
+
+def test_export(here: Path) -> None:
+    lines = said("export", "runs/first", "--to", "csv").splitlines()
+    assert lines[0].startswith(str(Path("digits-csv") / "scalars.csv"))
+    refused = CliRunner().invoke(main, ["export", "runs/first", "--to", "csv"])
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+    said("export", "runs/first", "--to", "csv", "--force")
+    assert said("export", "runs/first", "--to", "json", "-o", "log.json").startswith("log.json  ")
+    assert "Loss" in said("show", "log")
+
+
+def test_ui(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("uvicorn")
+    calls: list[tuple[object, ...]] = []
+    monkeypatch.setattr("cockpit.dashboard.server.serve", lambda *arguments: calls.append(arguments))
+    said("ui")
+    said("ui", "elsewhere", "--host", "0.0.0.0", "--port", "7000", "--token", "t", "--no-browser")
+    assert calls == [
+        (Path("runs"), "127.0.0.1", None, None, True),
+        (Path("elsewhere"), "0.0.0.0", 7000, "t", False),
+    ]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of Unix")
+def test_a_reader_that_leaves_is_no_error(here: Path) -> None:
+    command = f"{sys.executable} -m cockpit show runs/first --json | head -n 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, encoding="utf-8")
+    assert done.stdout == "{\n"
+    assert not done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
+def test_an_interrupt_ends_following_quietly(tmp_path: Path) -> None:
+    writer = store.create(tmp_path / "a", {"name": "running"})
+    writer.append(frame(0))
+    follow = subprocess.Popen(
+        [sys.executable, "-u", "-m", "cockpit", "show", "a", "--follow"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert follow.stdout is not None
+    assert follow.stdout.readline().startswith("running, running, ")
+    follow.send_signal(signal.SIGINT)
+    _, errors = follow.communicate(timeout=60)
+    writer.close()
+    assert follow.returncode == 0
+    assert not errors
+
+
+# ---- demo
 
 
 def test_demo_ends_by_itself_and_shows_everything(tmp_path: Path) -> None:
-    done = python("-m", "cockpit", "demo", "--steps", "12", cwd=tmp_path)
+    done = python("-m", "cockpit", "demo", "--steps", "12", "--no-browser", "--run", "mine", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     for name in ("STEP SIZE", "Alpha", "GRADIENTS", "GradHist2d", "CURVATURE", "HessMaxEV", "PERFORMANCE", "accuracy"):
         assert name in done.stdout
-    assert "Individual gradients cover all parameters." in done.stdout
+    assert "Live page: http://127.0.0.1:" in done.stdout
+    assert "- The loss " in done.stdout
     assert "\x1b" not in done.stdout, "no colours where nobody looks"
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert (tmp_path / "mine" / "deck.png").read_bytes().startswith(b"\x89PNG")
+    run = store.StoredRun(tmp_path / "mine")
+    assert (run.state, run.metadata["steps"], len(run.scalar("Loss"))) == ("finished", 12, 6)
+
+
+def test_demo_without_a_page(tmp_path: Path) -> None:
+    done = python("-m", "cockpit", "demo", "--steps", "2", "--headless", cwd=tmp_path, COCKPIT_RUNS="here")
+    assert done.returncode == 0, done.stderr
+    assert "Live page" not in done.stdout
+    assert len(store.runs(tmp_path / "here")) == 1
 
 
 def test_demo_where_only_ascii_can_be_shown(tmp_path: Path) -> None:
-    done = python("-m", "cockpit", "demo", "--steps", "4", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    done = python("-m", "cockpit", "demo", "--steps", "4", "--headless", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert done.stdout.isascii()
 
@@ -54,7 +201,7 @@ def test_demo_where_only_ascii_can_be_shown(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
 def test_interrupt_ends_the_demo_cleanly(tmp_path: Path) -> None:
     demo = subprocess.Popen(
-        [sys.executable, "-m", "cockpit", "demo", "--steps", "1000000"],
+        [sys.executable, "-m", "cockpit", "demo", "--steps", "1000000", "--no-browser"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,

@@ -11,7 +11,7 @@ from tests.running import ROOT, python
 from cockpit.quantities import QUANTITIES
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-MEANT_TO_RUN = {"extend", "watch"}
+MEANT_TO_RUN = {"extend", "runs", "watch"}
 
 README_SETTING = """
 import torch

@@ -13,13 +13,14 @@ from weakref import WeakMethod
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
+from cockpit.checks import check_options, check_parts, whole
 from cockpit.core.errors import CockpitError
 from cockpit.core.history import History
 from cockpit.core.recorded import Recorded
 from cockpit.core.schedule import Budget, Schedule, as_schedule
+from cockpit.core.source import Source
 from cockpit.describe import describe
 from cockpit.engine import eager, tap
 from cockpit.engine.needs import double_backward
@@ -27,8 +28,11 @@ from cockpit.engine.placement import Finder
 from cockpit.engine.scaler import LossScale
 from cockpit.engine.settings import Settings
 from cockpit.explain import explain
+from cockpit.plots import notebook
+from cockpit.plots.plotter import CockpitPlotter
 from cockpit.quantities import resolve
 from cockpit.recording import Recording, choose_folder
+from cockpit.store import StoredRun
 from cockpit.tracker import Tracker, learning_rates
 
 log = logging.getLogger("cockpit")
@@ -74,8 +78,8 @@ def watch(
         seed: Seed of the estimators; the global random state is never touched.
     """
     optimizers: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
-    _check(model, optimizers, loss_fn)
-    _check_options(batch_axis, batch_size, losses, scaler, step, steps)
+    check_parts(model, optimizers, loss_fn)
+    check_options(batch_axis, batch_size, losses, scaler, step, steps)
     chosen = resolve(quantities)
     schedule: Schedule = Budget(budget, grace)
     if every is not None:
@@ -124,6 +128,7 @@ class Watch:
         self._first = step
         self._model, self._optimizers, self._loss_fn = model, optimizers, loss_fn
         self._recording: Recording | None = None
+        self._display: notebook.Display | None = None
         self._stepped: set[int] = set()
         self._hooks: list[Any] = []
         self._armed = ExitStack()
@@ -153,7 +158,7 @@ class Watch:
 
     def log(self, /, step: int | None = None, **metrics: Any) -> None:
         """Record numbers of your own beside the quantities, under the last finished step or the one given."""
-        if step is not None and not _whole(step, 0):
+        if step is not None and not whole(step, 0):
             raise CockpitError(f"log(step={step!r}): give the number of a step, 0 or more")
         self._tracker.log(max(self.step - 1, self._first) if step is None else step, metrics)
         if self._closed and self._recording is not None:
@@ -169,6 +174,31 @@ class Watch:
     def history(self) -> History:
         """All records, with the reasons of undefined values and the details of estimates."""
         return self._tracker.history
+
+    def show(self) -> None:
+        """In a notebook, show the deck and keep it current while training goes on; elsewhere print it."""
+        if not notebook.inside():
+            CockpitPlotter().plot(self)
+        elif self._closed:
+            notebook.put(self._repr_html_())
+        else:
+            self._stop_showing()
+            self._display = notebook.Display(self._reader())
+
+    def _reader(self) -> Callable[[], Source]:
+        """What the display reads: the run on disk, which costs this process least, else the memory."""
+        if self.folder is None:
+            return self.source
+        run = StoredRun(self.folder)
+        return lambda: run if run.refresh() else run
+
+    def _stop_showing(self) -> None:
+        if self._display is not None:
+            self._display.close()
+            self._display = None
+
+    def _repr_html_(self) -> str:
+        return notebook.html(self.source())
 
     def explain(self) -> str:
         """Say what is covered, what is not and why, and what tracking costs."""
@@ -205,6 +235,7 @@ class Watch:
         self._tracker.close()
         if self._recording is not None:
             self._recording.close(error)
+        self._stop_showing()
 
     def __enter__(self) -> Self:
         return self
@@ -303,53 +334,6 @@ class Watch:
 
 def _disabled() -> bool:
     return os.environ.get("COCKPIT_DISABLED", "") not in ("", "0")
-
-
-def _check(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
-    if not isinstance(model, nn.Module):
-        raise CockpitError(f"model is {type(model).__name__}; give a torch.nn.Module")
-    trainable = [p for p in model.parameters() if p.requires_grad]
-    if not trainable:
-        has = "only frozen parameters" if any(True for _ in model.parameters()) else "no parameters"
-        raise CockpitError(f"the model {type(model).__name__} has {has}; there is nothing to watch")
-    if any(is_lazy(p) for p in trainable):
-        raise CockpitError("the model has lazy parameters without a shape; run one batch through it before watching")
-    if not optimizers:
-        raise CockpitError("the list of optimizers is empty; give the torch.optim.Optimizer that trains the model")
-    for optimizer in optimizers:
-        if not isinstance(optimizer, Optimizer):
-            raise CockpitError(f"optimizer is {type(optimizer).__name__}; give a torch.optim.Optimizer, or a list")
-    held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
-    if not held.intersection(id(p) for p in trainable):
-        raise CockpitError(
-            f"{type(optimizers[0]).__name__} holds none of the {len(trainable)} trainable parameters of "
-            f"{type(model).__name__}; build it from this model's parameters(), after moving the model to its device"
-        )
-    if loss_fn is not None and not callable(loss_fn):
-        raise CockpitError(f"loss_fn is {loss_fn!r}; give a loss module, or None and use pit.loss")
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse and module.weight.requires_grad:
-            where = name or "the model"
-            raise CockpitError(f"{where} has sparse=True; sparse gradients are not supported: use sparse=False")
-
-
-def _check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any, steps: Any) -> None:
-    if not _whole(batch_axis, 0):
-        raise CockpitError(f"batch_axis is {batch_axis!r}; give a whole number, 0 or more")
-    if batch_size is not None and not callable(batch_size) and not _whole(batch_size, 1):
-        raise CockpitError(f"batch_size is {batch_size!r}; give a positive whole number or a callable")
-    if losses is not None and not callable(losses):
-        raise CockpitError(f"losses is {losses!r}; give a callable losses(output, *inputs) -> one loss per sample")
-    if scaler is not None and not (hasattr(scaler, "get_scale") and hasattr(scaler, "is_enabled")):
-        raise CockpitError(f"scaler is {scaler!r}; give the torch.amp.GradScaler itself")
-    if not _whole(step, 0):
-        raise CockpitError(f"step is {step!r}; give the number of the first step, 0 or more")
-    if steps is not None and not _whole(steps, 1):
-        raise CockpitError(f"steps is {steps!r}; give the number of steps that training will take, or None")
-
-
-def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _is_compiled(model: nn.Module) -> bool:

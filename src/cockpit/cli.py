@@ -38,13 +38,16 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--steps", default=300, show_default=True, type=click.IntRange(min=1), help="Training steps.")
+@click.option("--steps", default=1500, show_default=True, type=click.IntRange(min=1), help="Training steps.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything random.")
-def demo(steps: int, seed: int) -> None:
-    """Train a small embedded problem and print what was measured."""
-    from cockpit.demo import demo as run  # torch is loaded only where it is needed
+@click.option("--run", type=click.Path(path_type=Path), help="Folder of the run; otherwise a new one below runs.")
+@click.option("--page/--headless", default=True, help="Serve the live page while it trains.")
+@click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
+def demo(steps: int, seed: int, run: Path | None, page: bool, browser: bool) -> None:
+    """Train a small embedded problem, live in the browser, and say what was seen."""
+    from cockpit.demo import demo as train  # torch is loaded only where it is needed
 
-    run(steps, seed)
+    train(steps, seed, run, page, browser)
 
 
 @main.command(epilog=f"{RUN} Without it: the newest run below $COCKPIT_RUNS or ./runs. A folder of runs is listed.")
@@ -74,7 +77,7 @@ def show(run: Path | None, as_json: bool, follow: bool) -> None:
 @click.option("--layers", help="Only layers whose name matches this.")
 @click.option("--scale", type=click.FloatRange(0.1, 10), help="Pixels per point; otherwise 2, in animations 1.")
 @click.option("--fps", type=click.FloatRange(0.1, 60), default=8.0, show_default=True, help="Frames a second.")
-@click.option("--frames", type=click.IntRange(2, 1000), default=40, show_default=True, help="Frames of an animation.")
+@click.option("--frames", type=click.IntRange(2, 400), default=40, show_default=True, help="Frames of an animation.")
 def plot(runs: tuple[Path, ...], **options: Any) -> None:
     """Draw the deck of a run, or panels of it, to a file."""
     from cockpit.plots.paper import draw
@@ -106,7 +109,7 @@ def export(run: Path, target: str, out: Path | None, force: bool) -> None:
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 def ui(folder: Path | None, host: str, port: int | None, token: str | None, browser: bool) -> None:
     """Serve the dashboard of a folder of runs."""
-    from cockpit.dashboard import serve
+    from cockpit.dashboard.server import serve
     from cockpit.plots.reading import runs_folder
 
     serve(runs_folder(folder), host, port, token, browser)

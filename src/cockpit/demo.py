@@ -1,8 +1,10 @@
 """The demonstration: train an embedded problem with the live page, save a figure, say what was seen."""
 
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor, nn
 from cockpit.attach import Watch, watch
 from cockpit.core.errors import CockpitError
 from cockpit.core.source import Source
+from cockpit.dashboard.server import start
 from cockpit.plots.figure import figure
 from cockpit.plots.plotter import CockpitPlotter
 from cockpit.problems._base import Problem
@@ -38,13 +41,14 @@ def demo(
         open_browser: Open it.
     """
     console = Console()
+    console.print(f"Training the {digits.name} problem for {steps} steps, watched at one step in {EVERY}.")
     model, loss_fn = digits.model(seed), nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     quantities = [*preset("full"), *EXTRA]
     with _one_thread():
         pit = watch(model, optimizer, loss_fn, quantities=quantities, every=EVERY, run=folder, steps=steps)
-        with pit, _live_page(pit, page, open_browser, console):
-            console.print(f"Training the {digits.name} problem for {steps} steps, watched at one step in {EVERY}.")
+        shown = pit.folder if folder or pit.folder is None else pit.folder.parent
+        with pit, _live_page(shown if page else None, open_browser, console):
             train(model, optimizer, loss_fn, pit, steps, seed, console)
     _report(pit, console)
 
@@ -72,20 +76,20 @@ def train(
 
 
 @contextmanager
-def _live_page(pit: Watch, page: bool, open_browser: bool, console: Console) -> Iterator[None]:
-    """Serve the run's folder from a process of its own, as ``cockpit ui`` does."""
-    if not page or pit.folder is None:
+def _live_page(folder: Path | None, open_browser: bool, console: Console) -> Iterator[None]:
+    """Serve a folder from a process of its own, as ``cockpit ui`` does."""
+    if folder is None:
         yield
         return
     try:
-        from cockpit.dashboard import start
-
-        server = start(pit.folder.parent, run=pit.folder.name, open_browser=open_browser)
+        server = start(folder)
     except CockpitError as missing:
         console.print(f"No live page: {missing}", markup=False, highlight=False)
         yield
         return
     console.print(f"Live page: {server.url}", markup=False, highlight=False, soft_wrap=True)
+    if open_browser:
+        Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
     try:
         yield
     finally:

@@ -67,6 +67,11 @@ class Run:
         return getattr(self._source, "updated", None)
 
     @property
+    def version(self) -> int | None:
+        """Changes whenever :meth:`refresh` finds anything new; None for a log."""
+        return getattr(self._source, "version", None)
+
+    @property
     def damaged(self) -> str | None:
         """What could not be read, if anything."""
         return getattr(self._source, "damaged", None)

@@ -55,7 +55,8 @@ def test_undefined_is_not_the_same_as_not_finite() -> None:
 def test_of_a_long_run_few_histograms_are_read() -> None:
     edges = np.linspace(0, 1, 3)
     many = [
-        Record(step, "H", Kind.HISTOGRAM, Histogram((edges,), {"w": np.array([step, 1])})) for step in range(5 * SAMPLED)
+        Record(step, "H", Kind.HISTOGRAM, Histogram((edges,), {"w": np.array([step, 1])}))
+        for step in range(5 * SAMPLED)
     ]
     row = rows(many)["H"]
     assert len(row.steps) == SAMPLED

@@ -11,10 +11,10 @@ import pytest
 
 LIST = """
 import pkgutil
-import cockpit.core, cockpit.plots
+import cockpit.core, cockpit.dashboard, cockpit.panels, cockpit.plots, cockpit.store
 
-MODULES = ["cockpit", "cockpit.cli", "cockpit.paper_log"]
-for package in (cockpit.core, cockpit.plots):
+MODULES = ["cockpit", "cockpit.cli", "cockpit.paper_log", "cockpit.run"]
+for package in (cockpit.core, cockpit.dashboard, cockpit.panels, cockpit.plots, cockpit.store):
     MODULES += [found.name for found in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
 """
 WITHOUT = "import sys; sys.modules['torch'] = None\n"  # any import of torch fails
@@ -29,14 +29,17 @@ def run(code: str, folder: Path) -> str:
 def modules(folder: Path) -> list[str]:
     found = run(LIST + "print(*MODULES)", folder).split()
     assert "cockpit.core.record" in found
-    assert "cockpit.plots.plotter" in found
-    return found
+    assert {"cockpit.plots.plotter", "cockpit.store.run", "cockpit.panels.screen", "cockpit.run"} <= set(found)
+    return [name for name in found if not name.endswith(".__main__")]
 
 
 def test_no_module_imports_torch(tmp_path: Path) -> None:
-    for name in modules(tmp_path):
-        code = f"import importlib, sys; importlib.import_module({name!r}); print('torch' in sys.modules)"
-        assert run(code, tmp_path) == "False\n", f"{name} imports torch"
+    """One after another in one process: the first that imports it is named."""
+    code = (
+        f"import importlib, sys\nfor name in {modules(tmp_path)!r}:\n"
+        "    importlib.import_module(name)\n    assert 'torch' not in sys.modules, name"
+    )
+    run(code, tmp_path)
 
 
 def test_every_module_works_where_torch_cannot_be_imported(tmp_path: Path) -> None:
@@ -50,6 +53,42 @@ def test_a_log_is_shown_without_torch(tmp_path: Path) -> None:
     text = run(WITHOUT + "import cockpit; cockpit.CockpitPlotter().plot('log')", tmp_path)
     assert "STEP SIZE" in text
     assert "GradNorm" in text
+
+
+RUN = """
+from pathlib import Path
+from cockpit import store
+from cockpit.core.kinds import Kind
+from cockpit.core.record import Record
+
+writer = store.create(Path("runs/a"), {"name": "a", "steps": 3})
+writer.append([Record(step, "Loss", Kind.SCALAR, 1.0 / (step + 1)) for step in range(3)])
+writer.append([Record(0, "GradNorm", Kind.PER_PARAMETER, {"0.weight": 3.0, "0.bias": 4.0})])
+writer.close()
+"""
+
+
+def test_a_run_is_read_without_torch(tmp_path: Path) -> None:
+    read = "import cockpit\nfound = cockpit.open_run('runs/a')\nprint(found.table()['Loss'].sum(), found)"
+    assert run(WITHOUT + RUN + read, tmp_path).startswith("1.8333333333333333 <cockpit run 'a', finished")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "library"),
+    [
+        (["show", "runs/a"], "rich"),
+        (["show", "runs/a", "--json"], "rich"),
+        (["plot", "runs/a", "-o", "deck.svg", "--panel", "loss"], "vl_convert"),
+        (["plot", "--list"], "click"),
+        (["export", "runs/a", "--to", "csv"], "click"),
+        (["export", "runs/a", "--to", "parquet"], "pyarrow"),
+        (["export", "runs/a", "--to", "tensorboard"], "tensorboard"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_commands_that_read_work_without_torch(tmp_path: Path, arguments: list[str], library: str) -> None:
+    pytest.importorskip(library)
+    assert run(WITHOUT + RUN + f"from cockpit.cli import main; main({arguments!r})", tmp_path)
 
 
 def test_the_version_is_told_without_torch(tmp_path: Path) -> None:

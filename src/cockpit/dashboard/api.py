@@ -1,7 +1,5 @@
 """What the page asks for, as plain data: runs, decks, layers, details."""
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -15,8 +13,11 @@ from cockpit.core.kinds import Kind
 from cockpit.dashboard.differences import differences
 from cockpit.dashboard.fleet import Fleet
 from cockpit.dashboard.query import Query
+from cockpit.dashboard.wire import Written, dumps, mark
 from cockpit.panels import Panel, View
 from cockpit.panels._base import GROUPS
+from cockpit.panels.runs import Runs
+from cockpit.panels.screen import DECK
 from cockpit.panels.theme import config
 from cockpit.store import RunInfo
 from cockpit.store.run import StoredRun
@@ -45,14 +46,14 @@ def deck(fleet: Fleet, query: Query) -> Answer:
             "now": time.time(),
             "runs": _heads(fleet, query, held),
             "groups": GROUPS,
-            "panels": [_panel(panel, query) for panel in panels.deck(held, _coloured(fleet, query))],
+            "panels": [_panel(one, query) for one in _shown(held, query, coloured(fleet, query))],
         }
 
 
 def panel(fleet: Fleet, query: Query) -> Answer:
     """One panel, large."""
     with fleet.reading(_chosen(query)) as held:
-        shown = panels.panel(held, query.panel, _coloured(fleet, query))
+        shown = panels.panel(held, query.panel, coloured(fleet, query))
         name = next((name for name in shown.names if name in _layered(held[:1])), "")
         beside = panels.layers(held[0], query.view, name)[:1] if name else []
         return {
@@ -66,13 +67,13 @@ def layers(fleet: Fleet, query: Query) -> Answer:
     """A per-parameter quantity of one run, layer by layer."""
     with fleet.reading(_chosen(query)[:1]) as (run,):
         names = _layered([run])
-        name = query.name if query.name in run.kinds else next(iter(names), "GradNorm")
+        name = next((one for one in (query.name, "GradNorm", *names) if one in names), "")
         return {
             "now": time.time(),
             "runs": _heads(fleet, query, [run]),
             "layered": names,
             "name": name,
-            "panels": [_panel(one, query) for one in panels.layers(run, query.view, name)],
+            "panels": [_panel(one, query) for one in panels.layers(run, query.view, name)] if name else [],
         }
 
 
@@ -113,13 +114,21 @@ def _chosen(query: Query) -> tuple[str, ...]:
     return query.runs
 
 
-def _coloured(fleet: Fleet, query: Query) -> View:
+def _shown(held: list[StoredRun], query: Query, view: View) -> list[Panel]:
+    """The first page of the deck, or all of it: the second page lies under the fold and is not always asked for."""
+    if query.more:
+        return panels.deck(held, view)
+    runs = Runs(held, view)
+    return [draw(runs) for draw in DECK.values()]
+
+
+def coloured(fleet: Fleet, query: Query) -> View:
     """A run keeps its colour when others come and go."""
     return replace(query.view, colours=tuple(fleet.colour(ident) for ident in dict.fromkeys(query.runs)))
 
 
 def _listed(info: RunInfo) -> Answer:
-    return _safe(
+    return _plain(
         {
             "id": info.id,
             "name": info.name,
@@ -127,7 +136,7 @@ def _listed(info: RunInfo) -> Answer:
             "reason": info.reason,
             "started": info.started,
             "updated": info.updated,
-            "step": info.reached if info.reached is not None else info.last_step,
+            "step": info.reached,
             "steps": info.steps,
             "loss": info.loss,
             "losses": list(info.losses),
@@ -143,31 +152,44 @@ def _heads(fleet: Fleet, query: Query, held: Iterable[StoredRun]) -> list[Answer
 
 def _head(ident: str, run: StoredRun) -> Answer:
     """What the top bar shows."""
-    started = run.metadata.get("started")
-    elapsed = max(run.updated - started, 0.0) if started is not None and run.updated is not None else None
-    return _safe(
+    started, first = _began(run)
+    elapsed = max(run.updated - started, 0.0) if started is not None else None
+    return _plain(
         {
             "id": ident,
             "name": run.name,
             "state": run.state,
             "reason": run.reason,
-            "step": run.reached if run.reached is not None else run.last_step,
-            "last": run.last_step,
+            "step": run.reached,
+            "first": first,
             "steps": run.metadata.get("steps"),
             "started": started,
-            "updated": run.updated,
             "elapsed": elapsed,
-            "cost": _share(run, elapsed),
+            "cost": _share(run, first, elapsed),
             "damaged": run.damaged,
             "lamps": [],
         }
     )
 
 
-def _share(run: StoredRun, elapsed: float | None) -> float | None:
-    """Part of the run's time that went into watching it."""
-    spent = float(np.nansum(run.scalar("tracking_seconds").values))
-    return min(spent / elapsed, 1.0) if elapsed and spent else None
+def _began(run: StoredRun) -> tuple[float | None, int]:
+    """When the training was started, or continued for the last time, and at which step."""
+    attempts = run.metadata.get("attempts")
+    if isinstance(attempts, list) and attempts and isinstance(attempts[-1], dict):
+        last = attempts[-1]
+        return _number(last.get("started")), int(_number(last.get("first_step")) or 0)
+    return _number(run.metadata.get("started")), 0
+
+
+def _share(run: StoredRun, first: int, elapsed: float | None) -> float | None:
+    """Part of the time since then that went into watching."""
+    series = run.scalar("tracking_seconds")
+    spent = float(np.nansum(series.values[series.steps >= first]))
+    return spent / elapsed if elapsed and 0 < spent < elapsed else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _layered(held: Iterable[StoredRun]) -> list[str]:
@@ -184,7 +206,7 @@ def _instrument(run: StoredRun, name: str) -> Answer:
     cost = run.metadata.get("cost") or {}
     seconds = (cost.get("seconds") or {}).get(name)
     tracked = cost.get("tracked")
-    return _safe(
+    return _plain(
         {
             "name": name,
             "kind": kind.value,
@@ -200,13 +222,14 @@ def _instrument(run: StoredRun, name: str) -> Answer:
     )
 
 
-def _panel(one: Panel, query: Query) -> Answer:
+def _panel(one: Panel, query: Query) -> Written:
     """A panel; what changes with the data are its parameters and rows, and only these travel at an update."""
     params = {param["name"]: param["value"] for param in one.spec.get("params", ()) if "value" in param}
     fixed = [{key: param[key] for key in param if key != "value"} for param in one.spec.get("params", ())]
-    spec, data = _mark({**one.spec, "params": fixed}), _mark([params, one.datasets])
+    spec, values, rows = dumps({**one.spec, "params": fixed}), dumps(params), dumps(one.datasets)
+    marks = mark(spec), mark(values, rows)
     known = query.known.get(one.id, ("", ""))
-    answer: Answer = {
+    head: Answer = {
         "id": one.id,
         "title": one.title,
         "group": one.group,
@@ -216,18 +239,14 @@ def _panel(one: Panel, query: Query) -> Answer:
         "steps": one.steps,
         "note": one.note,
         "empty": one.empty,
-        "params": params,
-        "marks": f"{spec}.{data}",
+        "marks": ".".join(marks),
     }
-    if spec != known[0]:
-        answer["spec"] = one.spec
-    if data != known[1] or spec != known[0]:
-        answer["datasets"] = one.datasets
-    return answer
+    spare = (f',"spec":{spec}' if marks[0] != known[0] else "") + (f',"datasets":{rows}' if marks != known else "")
+    return Written(f'{dumps(head)[:-1]},"params":{values}{spare}}}')
 
 
-def _mark(content: Any) -> str:
-    return hashlib.blake2s(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
+def _plain(values: Answer) -> Answer:
+    return {key: _safe(value) for key, value in values.items()}
 
 
 def _safe(value: Any) -> Any:

@@ -2,14 +2,14 @@
 
 import asyncio
 import gzip
-import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from cockpit.core.errors import CockpitError
-from cockpit.dashboard import download
+from cockpit.dashboard import download, wire
 from cockpit.dashboard.api import ANSWERS
 from cockpit.dashboard.events import Events
 from cockpit.dashboard.fleet import Fleet
@@ -34,8 +34,11 @@ def create_app(folder: Path, token: str | None = None) -> Guard:
         from starlette.routing import Mount, Route
         from starlette.staticfiles import StaticFiles
     except ImportError as error:
-        raise CockpitError("the page needs starlette, which is not installed; pip install 'cockpit-deck[ui]'") from error
+        raise CockpitError(
+            "the page needs starlette, which is not installed; pip install 'cockpit-deck[ui]'"
+        ) from error
     fleet, scripts = Fleet(folder), Scripts()
+    threading.Thread(target=fleet.listing, name="cockpit-listing", daemon=True).start()  # read before it is asked for
     events = Events(fleet)
     routes = [
         Route("/", _page),
@@ -122,7 +125,7 @@ def _json(request: "Request", content: Any, status: int = 200) -> "Response":
     """Write and compress in the thread that made the content: the event loop stays free."""
     from starlette.responses import Response
 
-    body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+    body = wire.answer(content).encode()
     headers = {"cache-control": "no-store"}
     if len(body) > SMALL and _gzips(request):
         body = gzip.compress(body, 1)

@@ -7,7 +7,8 @@ import numpy as np
 
 from cockpit.core.source import Source
 
-SAME = frozenset({"name", "started", "pid", "cost", "coverage"})  # never the same, or shown elsewhere
+# Never the same, or shown elsewhere.
+SAME = frozenset({"name", "started", "pid", "cost", "coverage", "attempts", "lost"})
 LONGEST = 200  # characters of a value
 
 Row = dict[str, Any]

@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from cockpit import panels
 from cockpit.core.errors import CockpitError
+from cockpit.dashboard.api import coloured
 from cockpit.dashboard.fleet import Fleet
 from cockpit.dashboard.query import Query
 
@@ -24,7 +26,8 @@ def figure(fleet: Fleet, query: Query) -> tuple[bytes, str, str]:
     if form not in FIGURES:
         raise CockpitError(f"format is {form!r}; give one of {', '.join(FIGURES)}")
     with fleet.reading(query.runs) as held:
-        return draw(held, form, query.view, ids=[query.panel]), FIGURES[form], f"{_known(query)}.{form}"
+        picture = draw(held, form, coloured(fleet, query), ids=[query.panel], theme=query.theme)
+    return picture, FIGURES[form], f"{_known(query)}.{form}"
 
 
 def data(fleet: Fleet, query: Query) -> tuple[bytes, str, str]:
@@ -43,7 +46,7 @@ def _known(query: Query) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in query.panel)[:80]
 
 
-def _csv(datasets: dict[str, list[dict[str, Any]]]) -> str:
+def _csv(datasets: Mapping[str, list[dict[str, Any]]]) -> str:
     """One table; where a panel has several, a first column says which."""
     columns = list(dict.fromkeys(key for rows in datasets.values() for row in rows for key in row))
     out = io.StringIO()

@@ -9,6 +9,8 @@ from cockpit.dashboard.fleet import Fleet
 PULSE = 0.2  # seconds between two looks at the runs
 HEARTBEAT = 15.0  # seconds of silence after which a comment keeps the connection open
 
+Marks = tuple[dict[str, str], dict[str, int]]
+
 
 class Events:
     """One look at the runs serves all pages, and there is none while nobody watches."""
@@ -16,23 +18,24 @@ class Events:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self._closing = False
-        self._marks: dict[str, str] = {}
+        self._marks: Marks = ({}, {})
         self._looked = float("-inf")
         self._looking = asyncio.Lock()
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Yield the ids of the runs that changed since the last message."""
+        """Yield the ids of the open runs that changed since the last message, and whether the list did."""
         seen = await self._look()
-        yield b"retry: 1000\n\n" + _message([])
+        yield b"retry: 1000\n\n" + _message([], True)
         quiet = 0.0
         while not self._closing:
             await asyncio.sleep(PULSE)
             quiet += PULSE
             now = await self._look()
-            changed = [ident for ident in now.keys() | seen.keys() if now.get(ident) != seen.get(ident)]
+            changed = sorted(ident for ident, mark in now[1].items() if mark != seen[1].get(ident, mark))
+            listed = now[0] != seen[0]
             seen = now
-            if changed:
-                yield _message(sorted(changed))
+            if changed or listed:
+                yield _message(changed, listed)
             elif quiet >= HEARTBEAT:
                 yield b": still here\n\n"
             else:
@@ -43,7 +46,7 @@ class Events:
         """End all streams."""
         self._closing = True
 
-    async def _look(self) -> dict[str, str]:
+    async def _look(self) -> Marks:
         async with self._looking:
             loop = asyncio.get_running_loop()
             if loop.time() - self._looked > PULSE / 2:
@@ -52,5 +55,5 @@ class Events:
             return self._marks
 
 
-def _message(changed: list[str]) -> bytes:
-    return f"data: {json.dumps({'changed': changed})}\n\n".encode()
+def _message(changed: list[str], listed: bool) -> bytes:
+    return f"data: {json.dumps({'changed': changed, 'listed': listed})}\n\n".encode()

@@ -77,22 +77,25 @@ class Fleet:
                 one.run.refresh()
             yield [held[ident].run for ident in held]
 
-    def pulse(self) -> dict[str, str]:
-        """A mark for each run that changes when anything about it changed."""
-        marks = {
-            info.id: f"{info.state} {info.updated} {info.reached} {info.last_step} {info.loss}"
+    def pulse(self) -> tuple[dict[str, str], dict[str, int]]:
+        """Marks that change: for each run with what the list shows, for each open one with what its panels show."""
+        listed = {
+            info.id: f"{info.name} {info.state} {info.updated} {info.reached} {info.loss} {info.steps}"
             for info in self.listing()
         }
         with self._lock:
             held = dict(self._open)
+        shown = {}
         for ident, one in held.items():
-            if ident in marks and one.lock.acquire(blocking=False):  # busy: the next pulse will tell
+            if one.lock.acquire(blocking=False):  # else somebody reads it, and brings it up to date first
                 try:
                     one.run.refresh()
-                    marks[ident] += f" {one.run.version}"
+                except (CockpitError, OSError):
+                    pass  # gone in this moment: the next listing will tell
                 finally:
                     one.lock.release()
-        return marks
+            shown[ident] = one.run.version
+        return listed, shown
 
     def _hold(self, ident: str) -> _Held:
         path = self.info(ident).path

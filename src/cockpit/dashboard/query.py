@@ -9,7 +9,9 @@ from cockpit.core.errors import CockpitError
 from cockpit.panels import View
 
 POINTS = 600  # of one series on the deck, when few runs are shown
-ROWS = 4000  # of all series of a panel together
+ROWS = 1600  # of all runs together: a small picture of 20 runs must not take 20 times as long to draw
+FEWEST = 70  # of one series
+FIELDS = 200  # of an address
 LONGEST = 300  # characters of a layer filter
 
 
@@ -23,12 +25,16 @@ class Query:
     name: str = ""
     format: str = ""
     theme: str = "light"
+    more: bool = False  # the deck's second page too
     known: dict[str, tuple[str, str]] = field(default_factory=dict)  # panel: what the page has of it already
 
 
 def read(raw: str) -> Query:
     """Read the part of an address behind the question mark."""
-    values = parse_qs(raw, keep_blank_values=False, max_num_fields=200)
+    try:
+        values = parse_qs(raw, max_num_fields=FIELDS)
+    except ValueError as error:
+        raise CockpitError(f"the address asks for more than {FIELDS} things; choose fewer runs") from error
 
     def one(key: str) -> str:
         return values.get(key, [""])[0]
@@ -49,6 +55,7 @@ def read(raw: str) -> Query:
         name=one("name"),
         format=one("format"),
         theme=_choice("theme", one("theme"), ("light", "dark")),
+        more=one("more") == "1",
         known=_known(one("known")),
     )
 
@@ -85,7 +92,7 @@ def _filter(given: str) -> str | None:
 
 
 def _points(given: str, runs: int) -> int:
-    fair = min(POINTS, max(ROWS // max(runs, 1), 100))
+    fair = min(POINTS, max(ROWS // max(runs, 1), FEWEST))
     return min(max(int(_number("points", given)), 50), 20_000) if given else fair
 
 

@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 import threading
+from importlib.metadata import version
 from pathlib import Path
 from zlib import crc32
 
@@ -43,9 +44,9 @@ def _cached() -> bytes:
         import vl_convert
     except ImportError as error:
         raise CockpitError(
-            "the page needs vl-convert-python, which is not installed; pip install 'cockpit-deck[ui,plots]'"
+            "the page needs vl-convert-python; install it with pip install 'cockpit-deck[ui,plots]'"
         ) from error
-    path = cache_folder() / f"vega-{vl_convert.__version__}-{crc32(SNIPPET.encode()):08x}.js.gz"
+    path = cache_folder() / f"vega-{version('vl-convert-python')}-{crc32(SNIPPET.encode()):08x}.js.gz"
     try:
         return _checked(path.read_bytes())
     except (OSError, EOFError, ValueError):

@@ -90,7 +90,7 @@ def _server(folder: Path, token: str | None) -> "uvicorn.Server":
     try:
         import uvicorn
     except ImportError as error:
-        raise CockpitError("the page needs uvicorn, which is not installed; pip install 'cockpit-deck[ui]'") from error
+        raise CockpitError("the page needs uvicorn; install it with pip install 'cockpit-deck[ui]'") from error
     from cockpit.dashboard.app import create_app
 
     app = create_app(folder, token)

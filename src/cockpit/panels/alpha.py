@@ -6,8 +6,8 @@ import numpy as np
 
 from cockpit.core.source import Series, Values
 from cockpit.panels._base import Instrument, Panel, Row, Spec
-from cockpit.panels.axes import expr, param, step_params, step_x
-from cockpit.panels.lines import mark_layers
+from cockpit.panels.axes import expr, param, step_params, step_x, ticks_at
+from cockpit.panels.lines import TOP, mark_layer
 from cockpit.panels.rows import number, table
 from cockpit.panels.runs import Runs
 from cockpit.panels.theme import ACCENTS, QUIET
@@ -96,8 +96,8 @@ def _limits(values: list[Values], how: str) -> tuple[float, float]:
     if how == "fixed":
         return LIMITS
     together = np.concatenate(values)
-    low, high = (float(value) for value in np.quantile(together, (0.01, 0.99)))
-    return min(low, -1.2) - 0.1, max(high, 1.2) + 0.1
+    low, high = (float(value) for value in np.quantile(together, (0.05, 0.95)))
+    return max(min(low, -1.2), -5.0) - 0.1, min(max(high, 1.2), 5.0) + 0.1  # the parabola must stay in the picture
 
 
 def _bars(values: Values, low: float, high: float, same: Row, outline: bool) -> list[Row]:
@@ -123,34 +123,8 @@ def _note(runs: Runs, found: list[tuple[int, Series]]) -> str:
 
 
 def _spec(runs: Runs, low: float, high: float, top: float, means: list[Row]) -> Spec:
-    accent = ACCENTS["step size"]
-    words = {
-        when: ", ".join(number(row["mean"]) for row in means if row["k"] == when) if len(runs) < 4 else ""
-        for when in ("all", "last")
-    }
-    label = "datum.label === 'all' ? 'all steps' + mean_all : 'last 10 %' + mean_last"
-    legend = {"orient": "top", "title": None, "symbolType": "stroke", "labelExpr": label}
-    dash = {"scale": {"domain": ["all", "last"], "range": [[2, 2], [1, 0]]}, "legend": legend}
-    by_time = {"field": "k", "type": "nominal"}
-    if runs.several:
-        scale = {"domain": runs.labels, "range": list(runs.colours)}
-        paint: Spec = {"field": "run", "type": "nominal", "scale": scale, "legend": None}
-    else:
-        paint = {**by_time, "scale": {"domain": ["all", "last"], "range": [QUIET, accent]}, "legend": legend}
-    x_axis = {
-        **{"title": None, "grid": True, "values": expr("[left, -1, 0, 1, right]"), "gridColor": QUIET},
-        **{"gridOpacity": 0.6, "labelOverlap": False, "labelFlush": True},
-        "labelExpr": "datum.value === -1 ? '−1 start' : datum.value === 1 ? '+1 opposite wall' : "
-        "datum.value === 0 ? '0 floor' : datum.value < 0 ? '≤ ' + format(datum.value, '.2~g') : "
-        "'≥ ' + format(datum.value, '.2~g')",
-    }
-    x_scale = {"domain": [expr("left"), expr("right")], "nice": False, "zero": False}
-    y_scale = {"domain": [0, expr("top")], "nice": False}
-    y_axis = {"title": "share of steps", "format": "~%", "tickCount": 3, "grid": False}
-    x = {"field": "x", "type": "quantitative", "scale": x_scale, "axis": x_axis}
-    y = {"field": "v", "type": "quantitative", "scale": y_scale, "axis": y_axis}
-    dashed = {"strokeDash": {**by_time, **dash}}
-    outline = {"type": "line", "clip": True, "strokeWidth": 1.5}
+    paint, dash = _paint(runs)
+    path = {"color": paint, "strokeDash": dash}
     layers: list[Spec] = [
         {"data": {"name": "parabola"}, "mark": {"type": "line", "color": QUIET, "strokeWidth": 1, "opacity": 0.8}},
         {
@@ -162,18 +136,44 @@ def _spec(runs: Runs, low: float, high: float, top: float, means: list[Row]) -> 
         {
             "data": {"name": "bars"},
             "transform": [{"filter": "datum.o === 1"}],
-            "mark": outline,
-            "encoding": {"color": paint, **dashed, "detail": [{"field": "run"}], "order": {"value": None}},
+            "mark": {"type": "line", "clip": True, "strokeWidth": 1.5},
+            "encoding": {**path, "detail": [{"field": "run"}], "order": {"value": None}},
         },
-        {
-            "data": {"name": "means"},
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"y": None, "color": paint, **dashed},
-        },
+        {"data": {"name": "means"}, "mark": {"type": "rule", "strokeWidth": 2}, "encoding": {"y": None, **path}},
     ]
     params = [param("left", low), param("right", high), param("top", top * 1.08)]
-    params += [param(f"mean_{when}", f", mean {words[when]}" if words[when] else "") for when in ("all", "last")]
-    return {"params": params, "encoding": {"x": x, "y": y}, "layer": layers}
+    for when in ("all", "last"):
+        told = ", ".join(number(row["mean"]) for row in means if row["k"] == when)
+        params.append(param(f"mean_{when}", f", mean {told}" if len(runs) < 4 else ""))
+    return {"params": params, "encoding": {"x": _x(), "y": _y()}, "layer": layers}
+
+
+def _paint(runs: Runs) -> tuple[Spec, Spec]:
+    """Colour and dash: all steps against the last ones, and runs against each other."""
+    label = "datum.label === 'all' ? 'all steps' + mean_all : 'last 10 %' + mean_last"
+    legend = {**TOP, "labelExpr": label}
+    by_time = {"field": "k", "type": "nominal", "legend": legend}
+    dash = {**by_time, "scale": {"domain": ["all", "last"], "range": [[2, 2], [1, 0]]}}
+    if runs.several:
+        scale = {"domain": runs.labels, "range": list(runs.colours)}
+        return {"field": "run", "type": "nominal", "scale": scale, "legend": None}, dash
+    return {**by_time, "scale": {"domain": ["all", "last"], "range": [QUIET, ACCENTS["step size"]]}}, dash
+
+
+def _x() -> Spec:
+    words = (
+        "datum.value === -1 ? '−1 start' : datum.value === 1 ? '+1 opposite wall' : datum.value === 0 ? '0 floor' : "
+        "(datum.value < 0 ? '≤ ' : '≥ ') + format(datum.value, '.2~g')"
+    )
+    axis = {"title": None, **ticks_at(expr("[left, -1, 0, 1, right]")), "labelExpr": words, "labelFlush": True}
+    axis |= {"grid": True, "gridColor": QUIET, "gridOpacity": 0.6, "labelOverlap": True}
+    scale = {"domain": [expr("left"), expr("right")], "nice": False, "zero": False}
+    return {"field": "x", "type": "quantitative", "scale": scale, "axis": axis}
+
+
+def _y() -> Spec:
+    axis = {"title": "share of steps", "format": "~%", "tickCount": 3, "grid": False}
+    return {"field": "v", "type": "quantitative", "scale": {"domain": [0, expr("top")], "nice": False}, "axis": axis}
 
 
 def over_time(runs: Runs) -> Panel:
@@ -195,7 +195,7 @@ def over_time(runs: Runs) -> Panel:
         facts += [f"learning rate for Alpha = 0: {number(rate)}"] if rate is not None else []
     outside = sum(int((np.abs(series.values) > LIMITS[1]).sum()) for _, series in found)
     facts += [f"{outside} beyond ±2, drawn at the edge"] if outside else []
-    datasets = {"dots": dots, "median": medians, "marks": [{"v": 1.0}, {"v": 0.0}, {"v": -1.0}]}
+    datasets = {"dots": dots, "lines": medians, "marks": [{"v": 1.0}, {"v": 0.0}, {"v": -1.0}]}
     return OVER_TIME.panel(_time_spec(runs), datasets, " · ".join(facts))
 
 
@@ -220,13 +220,13 @@ def _time_spec(runs: Runs) -> Spec:
     paint = {"color": {"field": "run", "type": "nominal", "scale": scale, "legend": None}}
     y_scale = {"domain": [-2.1, 2.1], "nice": False, "zero": False}
     words = "datum.value === -1 ? '−1 start' : datum.value === 1 ? '+1 wall' : datum.value === 0 ? '0 floor' : ''"
-    y_axis = {"title": "Alpha", "values": [-1, 0, 1], "grid": False, "labelExpr": words}
+    y_axis = {"title": "Alpha", **ticks_at([-1, 0, 1]), "grid": False, "labelExpr": words}
     y = {"field": "v", "type": "quantitative", "scale": y_scale, "axis": y_axis}
     band = {"y": {**y, "field": "low"}, "y2": {"field": "high"}, **paint}
     layers = [
-        mark_layers("marks")[0],
+        mark_layer("marks"),
         {"data": {"name": "dots"}, "mark": {"type": "point", "size": 7, "opacity": 0.45}, "encoding": paint},
-        {"data": {"name": "median"}, "mark": {"type": "area", "clip": True, "opacity": 0.2}, "encoding": band},
-        {"data": {"name": "median"}, "mark": {"type": "line", "clip": True}, "encoding": paint},
+        {"data": {"name": "lines"}, "mark": {"type": "area", "clip": True, "opacity": 0.2}, "encoding": band},
+        {"data": {"name": "lines"}, "mark": {"type": "line", "clip": True}, "encoding": paint},
     ]
     return {"params": step_params(runs), "encoding": {"x": step_x(runs), "y": y}, "layer": layers}

@@ -1,7 +1,7 @@
 """Scales and ticks; all that depends on data is a parameter, so a page may move an axis without a new specification."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -36,6 +36,11 @@ def expr(text: str) -> Spec:
     return {"expr": text}
 
 
+def ticks_at(values: Any) -> Spec:
+    """Ticks at these values, all of them: Vega would leave out every other one of more than it expects."""
+    return {"values": values, "tickCount": 99}
+
+
 def step_params(runs: Runs) -> list[Spec]:
     """The step axis as parameters: ``lo`` and ``hi``, and the ticks that follow from them."""
     low, high = runs.span
@@ -49,7 +54,7 @@ def step_x(runs: Runs, field: str = "step") -> Spec:
     axis: Spec = {"title": None, "grid": False, "labelExpr": _STEP, "labelFlush": True, "ticks": True, "tickSize": 3}
     if runs.log:
         scale = {"type": "symlog", "constant": 1, **bounds}
-        axis["values"] = expr("xticks")
+        axis |= ticks_at(expr("xticks"))
     else:
         scale = {"type": "linear", **bounds}
         axis["tickCount"] = 5
@@ -74,8 +79,20 @@ class Axis:
         """The encoding of a number on this axis."""
         zero = {} if self.type == "log" else {"zero": False}
         scale = {"type": self.type, "domain": [expr("ylo"), expr("yhi")], "nice": False, **zero}
-        axis = {"title": title, "values": expr("yticks"), "labelExpr": SHORT, "labelLimit": 40}
+        axis = {"title": title, **ticks_at(expr("yticks")), "labelExpr": SHORT, "labelLimit": 40}
         return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
+
+    def with_ticks(self, marks: Sequence[float]) -> "Axis":
+        """The same axis with ticks at these values instead of others close to them."""
+        inside = [mark for mark in marks if self.low <= mark <= self.high]
+        far = [tick for tick in self.ticks if all(abs(self._at(tick) - self._at(mark)) > 0.13 for mark in inside)]
+        return replace(self, ticks=tuple(sorted([*far, *inside])))
+
+    def _at(self, value: float) -> float:
+        """Where a value lies, from 0 to 1."""
+        if self.type == "log":
+            return float(np.log(value / self.low) / np.log(self.high / self.low))
+        return (value - self.low) / (self.high - self.low)
 
     def holds(self, values: Values) -> Any:
         """Which values can be drawn on it at all: on a log axis the positive ones."""
@@ -112,10 +129,20 @@ def _linear(low: float, high: float, pad: float) -> Axis:
 
 
 def _log(low: float, high: float, pad: float) -> Axis:
-    bottom, top = np.log10(low), np.log10(high)
+    bottom, top = (float(np.clip(np.log10(end), -290, 290)) for end in (low, high))  # far from under- and overflow
     margin = max(pad * (top - bottom), 0.04)
-    low, high = float(10 ** max(bottom - margin, -300)), float(10 ** min(top + margin, 300))
+    low, high = 10 ** (bottom - margin), 10 ** (top + margin)
     return Axis("log", low, high, log_ticks(low, high))
+
+
+def log_colour(field: str, title: str | None, least: float, most: float) -> tuple[Spec, list[Spec]]:
+    """A log colour scale with its legend at the right, and the parameters it needs."""
+    legend = {"title": title, "labelExpr": SHORT, "gradientLength": expr("max(height - 20, 20)")}
+    scale = {"type": "log", "domain": [expr("least"), expr("most")], "clamp": True}
+    colour = {"field": field, "type": "quantitative", "scale": scale}
+    most = max(most, least * 1.01)
+    params = [param("least", least), param("most", most), param("cticks", list(log_ticks(least, most, 4)))]
+    return {**colour, "legend": {**legend, **ticks_at(expr("cticks"))}}, params
 
 
 def even_ticks(low: float, high: float, count: int = 4) -> tuple[float, ...]:
@@ -136,4 +163,7 @@ def log_ticks(low: float, high: float, count: int = 5) -> tuple[float, ...]:
         return tuple(float(f"1e{int(power)}") for power in powers if power % every == 0)
     finer = [factor * 10.0**power for power in range(int(np.floor(bottom)), int(top) + 2) for factor in (1, 2, 5)]
     inside = tuple(float(f"{tick:.6g}") for tick in finer if low <= tick <= high)
+    if len(inside) > 6:
+        thirds = [factor * 10.0**power for power in range(int(np.floor(bottom)), int(top) + 2) for factor in (1, 3)]
+        return tuple(float(f"{tick:.6g}") for tick in thirds if low <= tick <= high)
     return inside if len(inside) >= 2 else even_ticks(low, high, 3)

@@ -1,6 +1,7 @@
 """A panel for anything that has none of its own, from its kind."""
 
 from cockpit.core.kinds import Kind
+from cockpit.panels import hist1d, hist2d
 from cockpit.panels._base import Instrument, Panel, slug
 from cockpit.panels.lines import Chart, draw, last, track
 from cockpit.panels.runs import Runs
@@ -8,22 +9,35 @@ from cockpit.panels.runs import Runs
 WORDS = {
     Kind.SCALAR: "One number for each tracked step.",
     Kind.PER_PARAMETER: "Total over all parameters; the layer view shows each.",
-    Kind.PER_SAMPLE: "Spread over the samples of the batch.",
-    Kind.HISTOGRAM: "Counts over the bins at the last tracked step.",
+    Kind.PER_SAMPLE: "One number for each sample of the batch.",
+    Kind.HISTOGRAM: "Counts (log) in each bin at the last tracked step; the outermost bins hold what lies beyond.",
 }
+HEALTHY = {
+    Kind.HISTOGRAM: "Healthy is a shape that changes slowly and stays off the outermost bins; when it does not, widen "
+    "the range or look for a wrong scale.",
+}
+CURVE = "Healthy is a curve without jumps that you can explain; when it jumps, look at what else changed at that step."
 
 
 def panel(runs: Runs, name: str) -> Panel:
     """Show a quantity by its kind."""
     kind = next((source.kinds[name] for source in runs.sources if name in source.kinds), Kind.SCALAR)
-    aid = (
-        f"{WORDS[kind]} Healthy is a curve without jumps that you can explain; when it jumps, look at what else "
-        "changed at that step."
-    )
-    instrument = Instrument(identity(name), name, "more", "How does it develop?", aid, (name,))
+    aid = f"{WORDS[kind]} {HEALTHY.get(kind, CURVE)}"
+    steps = kind in (Kind.SCALAR, Kind.PER_PARAMETER)
+    instrument = Instrument(identity(name), name, "more", "How does it develop?", aid, (name,), steps)
+    if kind is Kind.PER_SAMPLE:
+        return instrument.nothing(f"{name} holds a number for each sample; export the run to work with them.")
+    if kind is Kind.HISTOGRAM:
+        return _histogram(runs, name, instrument)
     one = track(runs, name)
     facts = [f"now {now}"] if len(runs) == 1 and (now := last(one.series[0])) else []
     return draw(instrument, runs, Chart([one], name, facts=facts))
+
+
+def _histogram(runs: Runs, name: str, instrument: Instrument) -> Panel:
+    found = [(place, step) for place in runs.holding(name) if (step := runs.counted(place, name)) is not None]
+    flat = all(len(runs.sources[place].histogram(name, step).edges) == 1 for place, step in found)
+    return hist1d.draw(instrument, runs, name, name) if flat else hist2d.draw(instrument, runs, name)
 
 
 def identity(name: str) -> str:

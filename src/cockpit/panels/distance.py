@@ -29,5 +29,7 @@ def panel(runs: Runs) -> Panel:
 
 def _moved(one: Track) -> Track:
     """Without the start itself, whose distance is 0 by definition."""
-    later = [series if series.values[:1].any() else Series(series.steps[1:], series.values[1:]) for series in one.series]
+    later = [
+        series if series.values[:1].any() else Series(series.steps[1:], series.values[1:]) for series in one.series
+    ]
     return replace(one, series=later)

@@ -5,7 +5,7 @@ import numpy as np
 from cockpit.core.histogram import Histogram
 from cockpit.core.source import Values
 from cockpit.panels._base import Instrument, Panel, Row, Spec
-from cockpit.panels.axes import SHORT, expr, log_ticks, param, step_params, step_x
+from cockpit.panels.axes import SHORT, expr, log_colour, log_ticks, param, step_params, step_x, ticks_at
 from cockpit.panels.columns import spread_steps, step_edges
 from cockpit.panels.rows import number, table
 from cockpit.panels.runs import Runs
@@ -37,17 +37,23 @@ COLUMNS, CELLS = 90, 50
 
 def panel(runs: Runs) -> Panel:
     """Show the last or the asked histogram; outlines when runs are compared."""
-    found = [(p, s) for p in range(len(runs)) if (s := runs.counted(p, "GradHist1d")) is not None]
+    return draw(NOW, runs, "GradHist1d", "gradient element")
+
+
+def draw(instrument: Instrument, runs: Runs, name: str, axis: str) -> Panel:
+    """Show any one-dimensional histogram."""
+    found = [(p, s) for p in range(len(runs)) if (s := runs.counted(p, name)) is not None]
     if not found:
-        return NOW.nothing(nothing_to_see(runs, NOW.names))
-    histograms = [(place, runs.sources[place].histogram("GradHist1d", step)) for place, step in found]
+        return instrument.nothing(nothing_to_see(runs, instrument.names))
+    histograms = [(place, runs.sources[place].histogram(name, step)) for place, step in found]
     low, high = limits([one for _, one in histograms], runs.view.range)
     bars: list[Row] = []
     for place, one in histograms:
         bars += outline(one, runs.labels[place]) if runs.several else _bars(one)
     top = max(float(one.counts.max(initial=1)) for _, one in histograms)
-    note = outliers(histograms[0][1]) + (f" · step {found[0][1]}" if not runs.several else "")
-    return NOW.panel(_spec(runs, low, high, top), {"bars": bars}, note)
+    note = outliers(histograms[0][1])
+    note = f"{runs.labels[found[0][0]]}: {note}" if runs.several else f"{note} · step {found[0][1]}"
+    return instrument.panel(_spec(runs, low, high, top, axis), {"bars": bars}, note)
 
 
 def limits(histograms: list[Histogram], how: str) -> tuple[float, float]:
@@ -97,17 +103,17 @@ def outline(one: Histogram, run: str) -> list[Row]:
 def count_y(title: str = "elements") -> Spec:
     """A log axis of counts from one half to the parameter ``top``."""
     scale = {"type": "log", "domain": [0.5, expr("top")], "nice": False}
-    axis = {"title": title, "values": expr("yticks"), "labelExpr": SHORT, "labelLimit": 40}
+    axis = {"title": title, **ticks_at(expr("yticks")), "labelExpr": SHORT, "labelLimit": 40}
     return {"field": "v", "type": "quantitative", "scale": scale, "axis": axis}
 
 
-def _spec(runs: Runs, low: float, high: float, top: float) -> Spec:
+def _spec(runs: Runs, low: float, high: float, top: float, title: str) -> Spec:
     scale = {"domain": [expr("left"), expr("right")], "nice": False, "zero": False}
-    axis = {"title": "gradient element", "tickCount": 5, "grid": False}
+    axis = {"title": title, "tickCount": 5, "grid": False}
     x = {"field": "x", "type": "quantitative", "scale": scale, "axis": {**axis, "labelExpr": SHORT}}
     if runs.several:
         colours = {"domain": runs.labels, "range": list(runs.colours)}
-        paint = {"field": "run", "type": "nominal", "scale": colours, "legend": None}
+        paint: Spec = {"field": "run", "type": "nominal", "scale": colours, "legend": None}
         layer: Spec = {"mark": {"type": "line", "clip": True, "strokeWidth": 1.2}}
         layer["encoding"] = {"color": paint, "order": {"value": None}}
     else:
@@ -138,8 +144,9 @@ def over_time(runs: Runs) -> Panel:
         cells += table(y=edges[filled], y2=edges[filled + 1], c=counts[filled], **same)
     top = max(row["c"] for row in cells) if cells else 1
     note = f"{runs.labels[0]}, {len(kept)} of {len(steps)} histograms" if len(kept) < len(steps) else ""
-    params = [*step_params(runs), param("bottom", low), param("ceiling", high), param("most", max(top, 2))]
-    return OVER_TIME.panel(_heat(runs, params), {"cells": cells}, note)
+    colour, tones = log_colour("c", "elements", 1.0, float(max(top, 2)))
+    params = [*step_params(runs), param("bottom", low), param("ceiling", high), *tones]
+    return OVER_TIME.panel(_heat(runs, params, colour), {"cells": cells}, note)
 
 
 def merged(one: Histogram, cells: int) -> tuple[Values, Values]:
@@ -149,20 +156,17 @@ def merged(one: Histogram, cells: int) -> tuple[Values, Values]:
     return np.add.reduceat(one.counts, starts), np.append(one.edges[0][starts], one.edges[0][-1])
 
 
-def count_colour(title: str = "elements") -> Spec:
-    """A log colour scale of counts with its legend at the right."""
-    legend = {"title": title, "tickCount": 3, "gradientLength": expr("max(height - 24, 20)"), "labelExpr": SHORT}
-    scale = {"type": "log", "domain": [1, expr("most")]}
-    return {"field": "c", "type": "quantitative", "scale": scale, "legend": legend}
-
-
-def _heat(runs: Runs, params: list[Spec]) -> Spec:
+def _heat(runs: Runs, params: list[Spec], colour: Spec) -> Spec:
     scale = {"domain": [expr("bottom"), expr("ceiling")], "nice": False, "zero": False}
     axis = {"title": "gradient element", "tickCount": 5, "grid": False, "labelExpr": SHORT}
     y = {"field": "y", "type": "quantitative", "scale": scale, "axis": axis}
-    tips = [{"field": "at", "title": "step"}, {"field": "y", "title": "from"}, {"field": "y2", "title": "to"}]
+    tips: list[Spec] = [
+        {"field": "at", "title": "step"},
+        {"field": "y", "title": "from"},
+        {"field": "y2", "title": "to"},
+    ]
     encoding = {
-        **{"x": step_x(runs), "x2": {"field": "s2"}, "y": y, "y2": {"field": "y2"}, "color": count_colour()},
+        **{"x": step_x(runs), "x2": {"field": "s2"}, "y": y, "y2": {"field": "y2"}, "color": colour},
         "tooltip": [*tips, {"field": "c", "title": "elements"}],
     }
     return {"params": params, "data": {"name": "cells"}, "mark": {"type": "rect", "clip": True}, "encoding": encoding}

@@ -5,8 +5,7 @@ import numpy as np
 from cockpit.core.histogram import Histogram
 from cockpit.core.source import Values
 from cockpit.panels._base import Instrument, Panel, Row, Spec
-from cockpit.panels.axes import SHORT, expr, param
-from cockpit.panels.hist1d import count_colour
+from cockpit.panels.axes import SHORT, expr, log_colour, param, ticks_at
 from cockpit.panels.rows import table
 from cockpit.panels.runs import Runs
 from cockpit.panels.theme import ACCENTS, QUIET
@@ -28,20 +27,27 @@ STRIP = 0.24  # of the picture's width and height, for the marginals
 
 def panel(runs: Runs) -> Panel:
     """Show the last or the asked histogram of the first run that has one."""
-    place = next((p for p in range(len(runs)) if len(runs.sources[p].counted("GradHist2d"))), None)
-    step = runs.counted(place, "GradHist2d") if place is not None else None
+    return draw(INSTRUMENT, runs, "GradHist2d")
+
+
+def draw(instrument: Instrument, runs: Runs, name: str) -> Panel:
+    """Show any two-dimensional histogram."""
+    place = next((p for p in range(len(runs)) if len(runs.sources[p].counted(name))), None)
+    step = runs.counted(place, name) if place is not None else None
     if place is None or step is None:
-        return INSTRUMENT.nothing(nothing_to_see(runs, INSTRUMENT.names))
-    one = runs.sources[place].histogram("GradHist2d", step)
-    picture = Picture(one, runs.view.range)
+        return instrument.nothing(nothing_to_see(runs, instrument.names))
+    one = runs.sources[place].histogram(name, step)
+    tone = runs.colours[place] if runs.several else ACCENTS["gradients"]
+    picture = Picture(one, runs.view.range, tone)
     note = (f"{runs.labels[place]}, " if runs.several else "") + f"step {step}"
-    return INSTRUMENT.panel(picture.spec(), picture.datasets(), note)
+    return instrument.panel(picture.spec(), picture.datasets(), note)
 
 
 class Picture:
     """A two-dimensional histogram: cells, and the marginals in strips above and to the right of them."""
 
-    def __init__(self, one: Histogram, how: str) -> None:
+    def __init__(self, one: Histogram, how: str, tone: str) -> None:
+        self.tone = tone
         self.counts = one.counts  # [gradient bins, parameter bins]
         self.y_edges, self.x_edges = one.edges
         self.x_limits = _limits(self.x_edges, self.counts.sum(0), how)
@@ -82,7 +88,8 @@ class Picture:
         (left, right), (bottom, top) = self.x_limits, self.y_limits
         width, height = (right - left) * STRIP, (top - bottom) * STRIP
         params = [param("left", left), param("right", right + width), param("bottom", bottom)]
-        params += [param("ceiling", top + height), param("most", max(int(self.counts.max(initial=1)), 2))]
+        colour, tones = log_colour("c", None, 1.0, float(max(self.counts.max(initial=1), 2)))
+        params += [param("ceiling", top + height), *tones]
         params += [param("xticks2", _ticks(left, right)), param("yticks", _ticks(bottom, top))]
         encoding = {
             "x": _axis("x", "parameter", "left", "right", "xticks2"),
@@ -97,11 +104,11 @@ class Picture:
             {
                 "data": {"name": "cells"},
                 "mark": {"type": "rect", "clip": True},
-                "encoding": {"color": _corner(count_colour()), "tooltip": tips},
+                "encoding": {"color": _corner(colour), "tooltip": tips},
             },
             {
                 "data": {"name": "marginals"},
-                "mark": {"type": "rect", "clip": True, "color": ACCENTS["gradients"], "opacity": 0.75},
+                "mark": {"type": "rect", "clip": True, "color": self.tone, "opacity": 0.75},
                 "encoding": {"tooltip": side},
             },
             {
@@ -114,21 +121,20 @@ class Picture:
 
 def _corner(colour: Spec) -> Spec:
     """The colour's legend in the corner that the two strips leave free."""
-    place = {"orient": "none", "direction": "horizontal", "title": None, "tickCount": 2, "labelExpr": SHORT}
-    size = {"legendX": expr("width * 0.825"), "legendY": 2, "gradientLength": expr("width * 0.16")}
-    return {**colour, "legend": {**place, **size, "gradientThickness": 6, "labelOverlap": True}}
+    place = {"orient": "none", "direction": "horizontal", "legendX": expr("width * 0.825"), "legendY": 2}
+    size = {"gradientLength": expr("width * 0.16"), "gradientThickness": 6, "labelOverlap": True, "labelFontSize": 8}
+    return {**colour, "legend": {**colour["legend"], **place, **size}}
 
 
 def _axis(field: str, title: str, low: str, high: str, ticks: str) -> Spec:
     scale = {"domain": [expr(low), expr(high)], "nice": False, "zero": False}
-    axis = {"title": title, "values": expr(ticks), "grid": False, "labelExpr": SHORT}
+    axis = {"title": title, **ticks_at(expr(ticks)), "grid": False, "labelExpr": SHORT}
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """The ends and 0, or the middle."""
-    middle = 0.0 if low < 0 < high else (low + high) / 2
-    return [float(f"{tick:.3g}") for tick in (low, low / 2 if middle == 0 else middle, middle, high / 2, high)]
+    """The ends, and 0 or the middle."""
+    return [float(f"{tick:.3g}") for tick in (low, 0.0 if low < 0 < high else (low + high) / 2, high)]
 
 
 def _strip(limits: tuple[float, float]) -> tuple[float, float]:

@@ -6,18 +6,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cockpit.core.source import Series
+from cockpit.core.source import Series, Steps, Values
 from cockpit.panels._base import Instrument, Notes, Panel, Row, Spec
 from cockpit.panels.axes import Axis, fitted, step_params, step_x
-from cockpit.panels.rows import short, table
+from cockpit.panels.rows import number, table
 from cockpit.panels.runs import Runs
 from cockpit.panels.smooth import smooth
 from cockpit.panels.theme import ACCENTS, ALARM, QUIET
-from cockpit.panels.thin import thin, window
-from cockpit.panels.undefined import nothing_to_see, not_finite, undefined
+from cockpit.panels.thin import place, thin, window
+from cockpit.panels.undefined import not_finite, nothing_to_see, undefined
 
 DASHES = ([1, 0], [5, 2], [2, 2], [8, 2, 2, 2])
 SERIES = ("#56B4E9", "#7F7F7F", "#CC79A7", "#E69F00")  # after the group's accent
+TOP = {  # a legend that shows dashes
+    **{"orient": "top", "title": None, "symbolType": "stroke", "symbolSize": 200, "symbolOpacity": 1}
+}
 FEW = 80  # points that are also drawn as dots
 MARKED = 40  # crosses at the edge, at most
 
@@ -34,31 +37,21 @@ class Track:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A horizontal line with a word."""
-
-    value: float
-    label: str
-
-
-@dataclass(frozen=True)
 class Chart:
     """What is drawn: tracks, marks, and how high the axis is."""
 
     tracks: Sequence[Track]
     title: str | None  # of the vertical axis: the unit
-    marks: Sequence[Mark] = ()
+    marks: Sequence[float] = ()  # dashed horizontal lines, each with a tick
     scale: Literal["auto", "log", "linear"] = "auto"
     include: Sequence[float] = ()
     facts: Sequence[str] = field(default=())
-    limits: tuple[float, float] | None = None  # of the vertical axis, instead of what the data need
 
 
 def track(runs: Runs, name: str, label: str | None = None, error: str | None = "standard_error") -> Track:
     """A scalar or a total as a track, with its standard errors where these are recorded."""
-    places = range(len(runs))
-    series = [runs.scalar(place, name) for place in places]
-    errors = [runs.detail(place, name, error) for place in places] if error else []
+    series = [runs.scalar(run, name) for run in range(len(runs))]
+    errors = [runs.detail(run, name, error) for run in range(len(runs))] if error else []
     return Track(label or name, name, series, errors if any(len(found) for found in errors) else ())
 
 
@@ -71,40 +64,37 @@ def draw(instrument: Instrument, runs: Runs, chart: Chart) -> Panel:
     notes = Notes(list(chart.facts))
     datasets: dict[str, list[Row]] = {"lines": [], "raw": [], "band": [], "edge": []}
     for one in chart.tracks:
-        for place, series in enumerate(one.series):
-            _add(datasets, runs, one, place, series, axis, len(measured))
+        for run, series in enumerate(one.series):
+            _add(datasets, runs, one, run, series, axis, len(chart.tracks))
     zeros = sum(1 for row in datasets["edge"] if row["e"] == "zero")
     notes.add("triangles at the lower edge: exactly 0" if zeros else "")
     notes.add("red crosses at the upper edge: not finite" if len(datasets["edge"]) > zeros else "")
     for name in dict.fromkeys(one.name for one in measured):
         notes.add(undefined(runs, name))
     if chart.marks:
-        datasets["marks"] = [{"v": mark.value, "t": mark.label} for mark in chart.marks if _inside(mark, axis)]
+        datasets["marks"] = [{"v": mark} for mark in chart.marks if axis.low <= mark <= axis.high]
     return instrument.panel(_spec(instrument, runs, chart, axis), datasets, str(notes))
 
 
-def _inside(mark: Mark, axis: Axis) -> bool:
-    return axis.low <= mark.value <= axis.high
-
-
 def _axis(runs: Runs, chart: Chart) -> Axis:
-    if chart.limits is not None:
-        return fitted([np.array(chart.limits)], chart.scale, pad=0.0)
     seen = []
     for one in chart.tracks:
-        for series in one.series:
-            part = window(series.steps, runs.view.span)
-            seen += [] if one.reference else [series.values[part]]
-    return fitted(seen, chart.scale, chart.include)
+        for run, series in enumerate(one.series if not one.reference else ()):
+            seen.append(series.values[window(series.steps, runs.view.span)])
+            if one.error:
+                steps, low, high = _reach(series, one.error[run])
+                part = window(steps, runs.view.span)
+                seen += [high[part], low[part][low[part] > 0]]  # a band below 0 is cut on a log axis
+    return fitted(seen, chart.scale, chart.include).with_ticks(chart.marks)
 
 
 def _add(
-    datasets: dict[str, list[Row]], runs: Runs, one: Track, place: int, series: Series, axis: Axis, tracks: int
+    datasets: dict[str, list[Row]], runs: Runs, one: Track, run: int, series: Series, axis: Axis, tracks: int
 ) -> None:
     points, view = runs.points(tracks), runs.view
-    same = {"run": runs.labels[place], "k": one.label}
+    same = {"run": runs.labels[run], "k": one.label}
     if not one.reference:
-        datasets["edge"] += _edges(runs, one, place, series, axis, same)
+        datasets["edge"] += _edges(runs, one, run, series, axis, same)
     series = series.defined()
     there = axis.holds(series.values)
     series = Series(series.steps[there], series.values[there])
@@ -116,43 +106,54 @@ def _add(
         raw = thin(series, points, runs.log, view.span)
         datasets["raw"] += table(step=raw.steps, v=raw.values, **same)
     if one.error:
-        datasets["band"] += _band(series, one.error[place], points, runs, axis, same)
+        datasets["band"] += _band(series, one.error[run], points, runs, axis, same)
 
 
 def _band(series: Series, error: Series, points: int, runs: Runs, axis: Axis, same: Row) -> list[Row]:
     """One standard error to both sides, where there is one."""
+    steps, low, high = _reach(series, error)
+    pick = np.isin(steps, thin(Series(steps, high), points, runs.log, runs.view.span).steps)
+    low = np.maximum(low, axis.low) if axis.type == "log" else low
+    return table(step=steps[pick], v=low[pick], w=high[pick], **same)
+
+
+def _reach(series: Series, error: Series) -> tuple[Steps, Values, Values]:
+    """Steps with a standard error, and the value less and plus it."""
     steps, at, of = np.intersect1d(series.steps, error.steps, return_indices=True)
     values, errors = series.values[at], np.nan_to_num(error.values[of])
-    kept = thin(Series(steps, values), points, runs.log, runs.view.span).steps
-    pick = np.isin(steps, kept)
-    low = np.maximum(values - errors, axis.low) if axis.type == "log" else values - errors
-    return table(step=steps[pick], v=low[pick], w=(values + errors)[pick], **same)
+    known = np.isfinite(values)
+    return steps[known], (values - errors)[known], (values + errors)[known]
 
 
-def _edges(runs: Runs, one: Track, place: int, series: Series, axis: Axis, same: Row) -> list[Row]:
+def _edges(runs: Runs, one: Track, run: int, series: Series, axis: Axis, same: Row) -> list[Row]:
     """Values that the axis cannot hold: not finite (at the top), or 0 on a log axis (at the bottom)."""
     rows = []
-    broken = not_finite(runs, place, one.name, series)
+    broken = not_finite(runs, run, one.name, series)
     for steps, sign in ((broken, "bad"), (series.steps[(series.values == 0) & (axis.type == "log")], "zero")):
-        steps = steps[window(steps, runs.view.span)]
-        every = max(-(-len(steps) // MARKED), 1)
-        rows += table(step=steps[::every], e=sign, **same)
+        rows += table(step=_apart(steps[window(steps, runs.view.span)], runs), e=sign, **same)
     return rows
+
+
+def _apart(steps: Steps, runs: Runs) -> Steps:
+    """Steps that are far enough from each other for a sign at each."""
+    low, high = place(np.array(runs.span), runs.log)
+    cell = np.floor((place(steps, runs.log) - low) / max(high - low, 1e-9) * MARKED)
+    return steps[np.unique(cell, return_index=True)[1]]
 
 
 def colour(instrument: Instrument, runs: Runs, labels: Sequence[str], references: Sequence[str] = ()) -> Spec:
     """The encodings that tell series apart: by colour and dash for one run, by dash when colour tells runs apart."""
     plain = [label for label in labels if label not in references]
-    dashes = [DASHES[place % len(DASHES)] for place in range(len(plain))] + [[3, 3]] * len(references)
+    dashes = [DASHES[track % len(DASHES)] for track in range(len(plain))] + [[3, 3]] * len(references)
     order = [*plain, *references]
-    legend: Any = {"orient": "top", "title": None, "symbolType": "stroke"} if len(order) > 1 else None
+    legend: Any = dict(TOP) if len(order) > 1 else None
     dash = {"field": "k", "type": "nominal", "scale": {"domain": order, "range": dashes}, "legend": legend}
     if runs.several:
         by_run = {"domain": runs.labels, "range": list(runs.colours)}
         paint: Spec = {"field": "run", "type": "nominal", "scale": by_run, "legend": None}
     else:
         accents = [ACCENTS[instrument.group], *SERIES]
-        tones = [accents[place % len(accents)] for place in range(len(plain))] + [QUIET] * len(references)
+        tones = [accents[track % len(accents)] for track in range(len(plain))] + [QUIET] * len(references)
         paint = {"field": "k", "type": "nominal", "scale": {"domain": order, "range": tones}, "legend": legend}
     return {"color": paint, "strokeDash": dash}
 
@@ -167,7 +168,7 @@ def _spec(instrument: Instrument, runs: Runs, chart: Chart, axis: Axis) -> Spec:
         band = {"type": "area", "opacity": 0.18, "clip": True}
         layers.append(_layer("band", band, {**only_colour, "y2": {"field": "w"}, "detail": detail}))
     if chart.marks:
-        layers += mark_layers("marks")
+        layers.append(mark_layer("marks"))
     if runs.view.smoothing:
         raw = {"type": "line", "opacity": 0.25, "strokeWidth": 1, "clip": True}
         layers.append(_layer("raw", raw, {**only_colour, "detail": detail}))
@@ -183,34 +184,24 @@ def _layer(data: str, mark: Spec, encoding: Spec) -> Spec:
     return {"data": {"name": data}, "mark": mark, "encoding": encoding}
 
 
-def mark_layers(data: str) -> list[Spec]:
-    """Dashed horizontal lines, each with its word at the right."""
-    rule = {"type": "rule", "strokeDash": [3, 3], "color": QUIET, "strokeWidth": 1}
-    word = {"type": "text", "align": "right", "baseline": "bottom", "dy": -1, "fontSize": 8.5}
-    nowhere = {"x": None}
-    at_right = {"x": {"value": "width"}, "text": {"field": "t"}}
-    return [_layer(data, rule, nowhere), _layer(data, word, at_right)]
+def mark_layer(data: str) -> Spec:
+    """Dashed horizontal lines."""
+    return _layer(data, {"type": "rule", "strokeDash": [3, 3], "color": QUIET, "strokeWidth": 1}, {"x": None})
 
 
 def edge_layers(data: str, x: Spec) -> list[Spec]:
     """Crosses at the upper edge where a value is not finite, triangles at the lower edge where it is 0."""
     cross = {"type": "point", "shape": "M-1,-1L1,1M-1,1L1,-1", "size": 40, "strokeWidth": 1.8, "filled": False}
-    bad = {"data": {"name": data}, "transform": [{"filter": "datum.e === 'bad'"}], "mark": {**cross, "color": ALARM}}
-    zero = {
-        "data": {"name": data},
-        "transform": [{"filter": "datum.e === 'zero'"}],
-        "mark": {"type": "point", "shape": "triangle-down", "size": 16, "color": QUIET, "opacity": 0.8},
-    }
-    bad["mark"] |= {"clip": False, "opacity": 1}
+    bad = _layer(data, {**cross, "color": ALARM, "opacity": 1}, {"x": x, "y": {"value": 4}})
+    mark = {"type": "point", "shape": "triangle-down", "size": 16, "color": QUIET, "opacity": 0.8}
+    zero = _layer(data, mark, {"x": x, "y": {"value": "height"}})
     return [
-        {**bad, "encoding": {"x": x, "y": {"value": 4}}},
-        {**zero, "encoding": {"x": x, "y": {"value": "height"}}},
+        {**bad, "transform": [{"filter": "datum.e === 'bad'"}]},
+        {**zero, "transform": [{"filter": "datum.e === 'zero'"}]},
     ]
 
 
 def last(series: Series) -> str:
     """The last finite number of a series as text; empty when there is none."""
-    from cockpit.panels.rows import number
-
     defined = series.defined()
-    return number(float(short(defined.values[-1:])[0])) if len(defined) else ""
+    return number(float(defined.values[-1])) if len(defined) else ""

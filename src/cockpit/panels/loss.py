@@ -4,6 +4,7 @@ from cockpit.panels._base import Instrument, Panel
 from cockpit.panels.lines import Chart, draw, last, track
 from cockpit.panels.metrics import losses
 from cockpit.panels.runs import Runs
+from cockpit.panels.undefined import not_finite
 
 INSTRUMENT = Instrument(
     "loss",
@@ -22,4 +23,8 @@ def panel(runs: Runs) -> Panel:
     tracks = [track(runs, "Loss", "mini-batch")] + [track(runs, name, error=None) for name in losses(runs)]
     present = [one for one in tracks if any(len(series) for series in one.series)]
     facts = [f"{one.label} {last(one.series[0])}" for one in present if last(one.series[0])] if len(runs) == 1 else []
+    for place, series in enumerate(tracks[0].series):
+        broken = not_finite(runs, place, "Loss", series)
+        whose = f"{runs.labels[place]} " if runs.several else ""
+        facts += [f"{whose}not finite from step {broken[0]}"] if len(broken) else []
     return draw(INSTRUMENT, runs, Chart(present, "loss", facts=facts))

@@ -1,7 +1,9 @@
 """The names that panels know: quantities, and the context that is recorded beside them."""
 
 CONTEXT = ("learning_rate", "batch_size", "tracking_seconds", "epoch_count")
-OURS = frozenset(CONTEXT) | frozenset(
-    "Loss Time Alpha Distance UpdateSize GradNorm NormTest InnerTest OrthoTest GradHist1d GradHist2d TICDiag TICTrace "
-    "HessTrace HessMaxEV Parameters CABS EarlyStopping MeanGSNR".split()
+QUANTITIES = (
+    *("Loss", "Time", "Alpha", "Distance", "UpdateSize", "GradNorm", "NormTest", "InnerTest", "OrthoTest"),
+    *("GradHist1d", "GradHist2d", "TICDiag", "TICTrace", "HessTrace", "HessMaxEV"),
+    *("Parameters", "CABS", "EarlyStopping", "MeanGSNR"),
 )
+OURS = frozenset((*CONTEXT, *QUANTITIES))

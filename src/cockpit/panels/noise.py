@@ -1,7 +1,7 @@
 """Criteria built on gradient noise: CABS, EarlyStopping, MeanGSNR."""
 
 from cockpit.panels._base import Instrument, Panel
-from cockpit.panels.lines import Chart, Mark, Track, draw, last, track
+from cockpit.panels.lines import Chart, Track, draw, last, track
 from cockpit.panels.runs import Runs
 
 CABS = Instrument(
@@ -51,7 +51,7 @@ def early_stopping(runs: Runs) -> Panel:
     """Show the evidence with the line where it turns."""
     one = track(runs, "EarlyStopping", error=None)
     facts = [f"now {now}"] if len(runs) == 1 and (now := last(one.series[0])) else []
-    chart = Chart([one], "evidence", [Mark(0.0, "0: only noise above")], "linear", [0.0], facts)
+    chart = Chart([one], "evidence", (0.0,), "linear", [0.0], facts)
     return draw(EARLY_STOPPING, runs, chart)
 
 

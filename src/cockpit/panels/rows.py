@@ -46,5 +46,5 @@ def number(value: float) -> str:
         if size >= limit and size < 1e12:
             return f"{value / (1e3 if unit == 'k' else limit):.3g}{unit}"
     if size < 1e-3 or size >= 1e12:
-        return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
+        return f"{value:.1e}".replace("e-0", "e-").replace("e+", "e")
     return f"{value:.0f}" if size >= 1000 else f"{value:.3g}" if size >= 0.01 else f"{value:.2g}"

@@ -3,17 +3,19 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from cockpit.core.errors import unknown
+from cockpit.core.kinds import Kind
 from cockpit.core.source import Source
 from cockpit.panels import (
     alpha,
     by_kind,
+    by_layer,
     cost,
     distance,
     eigenvalue,
     grad_norm,
     hist1d,
     hist2d,
-    layer_hist,
+    hist_by_layer,
     learning_rate,
     loss,
     metrics,
@@ -22,8 +24,6 @@ from cockpit.panels import (
     tic,
     trace,
 )
-from cockpit.core.kinds import Kind
-from cockpit.panels import layers as by_layer
 from cockpit.panels._base import Panel, View
 from cockpit.panels.names import OURS
 from cockpit.panels.runs import Runs
@@ -73,7 +73,7 @@ def panel(sources: Sequence[Source], id: str, view: View | None = None) -> Panel
     if id in others:
         return by_kind.panel(runs, others[id])
     for name in runs.names():
-        for what, draw in {**by_layer.VIEWS, **layer_hist.VIEWS}.items():
+        for what, draw in {**by_layer.VIEWS, **hist_by_layer.VIEWS}.items():
             if id == by_layer.identity(what, name):
                 return draw(Runs(sources[:1], view or View()), name)
     raise unknown("panel", id, [*known, *others])
@@ -86,7 +86,7 @@ def layers(source: Source, view: View | None = None, name: str = "GradNorm") -> 
     if kind is Kind.PER_PARAMETER:
         return by_layer.panels(runs, name)
     if kind is Kind.HISTOGRAM:
-        return layer_hist.panels(runs, name)
+        return hist_by_layer.panels(runs, name)
     if kind is None:
         raise unknown("quantity", name, source.kinds)
     return []

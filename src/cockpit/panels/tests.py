@@ -7,8 +7,8 @@ import numpy as np
 
 from cockpit.panels._base import Instrument, Panel, Row, Spec
 from cockpit.panels.alpha import last_tenth
-from cockpit.panels.axes import expr, param
-from cockpit.panels.lines import DASHES, SERIES, Chart, Mark, draw, track
+from cockpit.panels.axes import expr, param, ticks_at
+from cockpit.panels.lines import SERIES, Chart, draw, track
 from cockpit.panels.rows import number, table
 from cockpit.panels.runs import Runs
 from cockpit.panels.theme import ACCENTS, QUIET
@@ -110,8 +110,7 @@ def _ring(radius: float) -> list[Row]:
     return table(x=radius * np.cos(angle), y=radius * np.sin(angle), i=np.arange(97))
 
 
-def _box(width: float | None, height: float | None, run: str, label: str) -> Row:
-    assert width is not None and height is not None
+def _box(width: float, height: float, run: str, label: str) -> Row:
     return {"x": -width, "x2": width, "y": -height, "y2": height, "run": run, "k": label}
 
 
@@ -123,14 +122,15 @@ def _note(runs: Runs) -> str:
         norm, rest = wanted.get("NormTest"), [wanted[name] for name in ("InnerTest", "OrthoTest") if name in wanted]
         asks = [f"norm {norm}"] if norm else []
         asks += [f"inner and ortho {max(rest)}"] if rest else []
-        facts.append(f"batch {number(float(sizes.values[-1]))}; enough would be: {', '.join(asks)}")
+        whose = f"{runs.labels[0]}: " if runs.several else ""
+        facts.append(f"{whose}batch {number(float(sizes.values[-1]))}; enough would be: {', '.join(asks)}")
     facts += [told for name in TESTS if (told := undefined(runs, name))]
     return " · ".join(facts)
 
 
 def _axis(title: str, half: str, ticks: list[float]) -> Spec:
     scale = {"type": "symlog", "constant": 0.5, "domain": [expr(f"-{half}"), expr(half)], "nice": False}
-    axis = {"title": title, "values": ticks, "grid": False, "labelExpr": "format(datum.value, '.3~g')"}
+    axis = {"title": title, **ticks_at(ticks), "grid": False, "labelExpr": "format(datum.value, '.3~g')"}
     return {"field": "x", "type": "quantitative", "scale": scale, "axis": {**axis, "labelOverlap": False}}
 
 
@@ -145,12 +145,11 @@ def _spec(runs: Runs, found: list[Radii], width: float, height: float) -> Spec:
         paint: Spec = {"field": "run", "type": "nominal", "scale": runs_scale, "legend": None}
     else:
         paint = {"field": "k", "type": "nominal", "scale": tones, "legend": legend}
-    dash = {"field": "k", "type": "nominal", "scale": {**tones, "range": list(DASHES[:3])}, "legend": None}
     fill = 0.0 if runs.several else 0.22
     outline = {"fillOpacity": fill, "strokeWidth": 1.5, "strokeOpacity": 0.9, "clip": True}
-    stroke = {"stroke": {**paint, "legend": None}, "fill": paint, "strokeDash": dash}
+    stroke = {"stroke": paint, "fill": paint}
     quiet = {"color": QUIET, "strokeDash": [3, 3], "strokeWidth": 1, "clip": True}
-    layers = [
+    layers: list[Spec] = [
         {
             "data": {"name": "bands"},
             "mark": {"type": "rect", **outline},
@@ -167,9 +166,8 @@ def _spec(runs: Runs, found: list[Radii], width: float, height: float) -> Spec:
             "encoding": {"x2": {"field": "x2"}, "y2": {"field": "y2"}},
         },
         {"data": {"name": "ring"}, "mark": {"type": "line", **quiet}, "encoding": {"order": {"field": "i"}}},
-        {"data": {"name": "mean"}, "mark": {"type": "point", "shape": "cross", "size": 90}},
+        {"data": {"name": "mean"}, "mark": {"type": "point", "shape": "cross", "size": 90, "opacity": 1}},
     ]
-    layers[-1]["mark"] |= {"filled": True, "opacity": 1}
     params = [param("half_x", width), param("half_y", height), *_labels(found)]
     return {"params": params, "encoding": {"x": x, "y": y}, "layer": layers}
 
@@ -189,9 +187,6 @@ def history(runs: Runs) -> Panel:
     tracks = [track(runs, name, label) for name, label in TESTS.items() if runs.holding(name)]
     seen = [series.defined() for one in tracks for series in one.series]
     above = [float(series.values.max()) for series in seen if len(series)]
-    marks = [Mark(0.9, "0.9 norm, inner"), Mark(5.84, "5.84 ortho")]
     include = [0.9] + ([5.84] if above and max(above) > 2 else [])
-    note = _note(runs) if len(runs) else ""
-    return draw(HISTORY, runs, Chart(tracks, "test value", marks, "log", include, [note] if note else []))
-
-
+    facts = ["critical: 0.9 norm and inner, 5.84 ortho"]
+    return draw(HISTORY, runs, Chart(tracks, "test value", (0.9, 5.84), "log", include, facts))

@@ -14,11 +14,9 @@ ACCENTS: dict[Group, str] = {
     "performance": "#707680",
     "more": "#707680",
 }
-# Okabe and Ito without yellow and with grey for black, so that all are seen on white and on black; then darker ones.
-RUNS = (
-    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F"),
-    *("#5B4FA8", "#A6431A", "#4F8A10", "#A0447A", "#96690A", "#2B8CBE", "#B07D62"),
-)
+# Without yellow and with grey for black, so that all are seen on white and on black.
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+RUNS = (*OKABE_ITO, "#5B4FA8", "#A6431A", "#4F8A10", "#A0447A", "#96690A", "#2B8CBE", "#B07D62")
 QUIET = "#8A8F98"  # rules, references and what lies behind: seen on white and on black
 ALARM = "#D7263D"  # what must not be overlooked; always together with a shape
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
@@ -37,7 +35,7 @@ def config(theme: Theme = "light") -> dict[str, Any]:
     ramp = _RAMP[::-1] if theme == "dark" else _RAMP
     axis = {
         **{"labelColor": soft, "titleColor": soft, "labelFontSize": 9, "titleFontSize": 9, "titleFontWeight": "normal"},
-        **{"domain": False, "ticks": False, "gridColor": grid, "gridWidth": 1, "tickCount": 4, "labelPadding": 4},
+        **{"domain": False, "ticks": False, "gridColor": grid, "gridWidth": 1, "labelPadding": 4},
         **{"titlePadding": 4, "labelSeparation": 4},
     }
     legend = {

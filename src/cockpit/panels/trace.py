@@ -1,9 +1,9 @@
 """The trace of the curvature matrix: mean curvature times the number of parameters."""
 
 from cockpit.panels._base import Instrument, Panel
+from cockpit.panels.by_layer import heat_of
 from cockpit.panels.curvature_kind import curvature_kind
 from cockpit.panels.lines import Chart, draw, last, track
-from cockpit.panels.layers import heat_of
 from cockpit.panels.runs import Runs
 
 INSTRUMENT = Instrument(

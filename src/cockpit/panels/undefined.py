@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cockpit.core.source import Series, Steps
+from cockpit.panels.names import CONTEXT
 from cockpit.panels.runs import Runs
 
 ASK = {  # the preset that holds a quantity, for the sentence of an empty panel
@@ -29,24 +30,34 @@ def not_finite(runs: Runs, place: int, name: str, series: Series) -> Steps:
 def undefined(runs: Runs, name: str) -> str:
     """How many values are undefined and why, in a few words; the last step alone is not worth a word."""
     counts: dict[str, int] = {}
-    for source in runs.sources:
+    for place, source in enumerate(runs.sources):
         for reason, steps in source.reasons(name).items():
-            waiting = len(steps) == 1 and steps[0] >= runs.last - 1
+            waiting = len(steps) == 1 and steps[0] >= _last(runs, place, name)
             counts[reason] = counts.get(reason, 0) + (0 if waiting else len(steps))
     found = [f"{count}× {reason}" for reason, count in counts.items() if count]
     return f"{name} undefined: {'; '.join(found[:2])}{' …' if len(found) > 2 else ''}" if found else ""
+
+
+def _last(runs: Runs, place: int, name: str) -> int:
+    steps = runs.scalar(place, name).steps
+    return int(steps[-1]) if len(steps) else 0
 
 
 def nothing_to_see(runs: Runs, names: Sequence[str]) -> str:
     """Why a panel is empty: no run, not tracked, not yet measured, or undefined at every step."""
     if not len(runs):
         return "No run is chosen."
+    if not any(source.kinds for source in runs.sources):
+        return "Nothing has been measured yet."
+    names = [name for name in names if name not in CONTEXT] or list(names)
     tracked = [name for name in names if runs.holding(name)]
     if not tracked:
-        wanted = " and ".join(names) or "this"
-        presets = [ASK[name] for name in names if name in ASK]
-        how = f'quantities="{presets[0]}"' if presets else f"quantities=[..., {names[0]!r}]" if names else ""
-        return f"{wanted} was not tracked: watch(..., {how})." if how else f"{wanted} was not recorded."
+        wanted = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+        verb = "were" if len(names) > 1 else "was"
+        if names[0] in CONTEXT:
+            return f"{wanted} {verb} not recorded."
+        how = f'quantities="{ASK[names[0]]}"' if names[0] in ASK else f"quantities=[..., {names[0]!r}]"
+        return f"{wanted} {verb} not tracked; to see this: watch(..., {how})."
     reasons = {reason for name in tracked for source in runs.sources for reason in source.reasons(name)}
     if reasons:
         return f"{tracked[0]} is undefined at every tracked step: {'; '.join(sorted(reasons)[:2])}."

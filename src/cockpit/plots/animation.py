@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, cast
@@ -28,6 +29,7 @@ from cockpit.plots.until import Until
 
 ANIMATIONS = ("gif", "mp4")
 HOLD = 2.0  # seconds that the last frame stays
+NEAR = 10  # of 255: colours that cannot be told from the paper
 WORKERS = 4  # processes that draw, at most
 Limits = dict[str, tuple[float, float]]  # of a panel's parameters, by name: least and largest value
 
@@ -128,7 +130,7 @@ def _still(whole: Panel, then: Panel, limits: Limits) -> Panel:
     """A panel as it was; where there was nothing yet, its frame without data."""
     spec = whole.spec if then.empty is not None else then.spec
     data = {name: [] for name in whole.datasets} if then.empty is not None else then.datasets
-    lows, highs = _bounds(spec)
+    _, highs = _bounds(spec)
     params = [
         {**param, "value": limits[param["name"]][param["name"] in highs]} if param["name"] in limits else param
         for param in spec.get("params", ())
@@ -166,7 +168,7 @@ def _bounds(spec: Any) -> tuple[set[str], set[str]]:
     return lows, highs
 
 
-def _drawn(pages: Sequence[Any], look: Mapping[str, Any], scale: float) -> Iterator[bytes]:
+def _drawn(pages: Sequence[Any], look: dict[str, Any], scale: float) -> Iterator[bytes]:
     """Draw pages in some processes at once, and give them in order."""
     count = max(1, min(WORKERS, os.cpu_count() or 1, len(pages)))
     with ExitStack() as stack:
@@ -180,7 +182,7 @@ def _drawn(pages: Sequence[Any], look: Mapping[str, Any], scale: float) -> Itera
         yield from pool.map(lambda made: _by(free, made, look, scale), pages)
 
 
-def _by(free: "SimpleQueue[Artist]", made: Any, look: Mapping[str, Any], scale: float) -> bytes:
+def _by(free: "SimpleQueue[Artist]", made: Any, look: dict[str, Any], scale: float) -> bytes:
     artist = free.get()
     try:
         return artist.call(png, made, look, scale)
@@ -188,7 +190,7 @@ def _by(free: "SimpleQueue[Artist]", made: Any, look: Mapping[str, Any], scale: 
         free.put(artist)
 
 
-def png(spec: Any, look: Mapping[str, Any], scale: float) -> bytes:
+def png(spec: Any, look: dict[str, Any], scale: float) -> bytes:
     """Draw one specification, in the process that draws."""
     import vl_convert
 
@@ -198,23 +200,39 @@ def png(spec: Any, look: Mapping[str, Any], scale: float) -> bytes:
 def _check(out: Path) -> None:
     """Refuse at once what would fail after all frames are drawn."""
     try:
-        import PIL.Image
-        import vl_convert  # noqa: F401
+        import_module("PIL.Image")
+        import_module("vl_convert")
     except ImportError as error:
         message = f"an animation needs {error.name}, which is not installed: pip install 'cockpit-deck[plots]'"
         raise CockpitError(message) from None
     if out.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
-        raise CockpitError(f"{out}: MP4 needs the program ffmpeg, which is not on the PATH; install it, or write a .gif")
+        raise CockpitError(f"{out}: MP4 needs the program ffmpeg, which is not on the PATH; install it, or use .gif")
 
 
 def _gif(frames: Iterable[bytes], out: Path, fps: float) -> None:
     from PIL import Image
 
     pictures = [Image.open(io.BytesIO(frame)).convert("RGB") for frame in frames]
-    palette = pictures[-1].quantize(256, dither=Image.Dither.NONE)  # one for all: colours must not flicker
+    palette = _palette(pictures)
     first, *rest = (picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures)
     times = [round(1000 / fps)] * len(rest) + [round(1000 * HOLD)]
     first.save(out, save_all=True, append_images=rest, duration=times, loop=0, optimize=True)
+
+
+def _palette(pictures: Sequence[Any]) -> Any:
+    """One for all frames, so that no colour flickers; the paper keeps its exact colour."""
+    from PIL import Image
+
+    some = [pictures[place] for place in sorted({0, len(pictures) // 2, len(pictures) - 1})]
+    together = Image.new("RGB", (some[0].width, sum(picture.height for picture in some)))
+    for place, picture in enumerate(some):
+        together.paste(picture, (0, place * some[0].height))
+    paper = np.array(some[0].getpixel((0, 0)))
+    colours = np.array(together.quantize(255).getpalette()).reshape(-1, 3)
+    colours = colours[np.abs(colours - paper).max(1) > NEAR]  # else the paper is drawn in one of these
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([*paper.tolist(), *colours.reshape(-1).tolist()])
+    return palette
 
 
 def _mp4(frames: Iterable[bytes], out: Path, fps: float) -> None:

@@ -24,6 +24,10 @@ class Artist:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
+    def start(self) -> None:
+        """Start the process, and wait until it answers."""
+        self.call(os.getpid)
+
     def call(self, function: Callable[..., Result], *args: Any) -> Result:
         """Return what a function of a module returns there; only one thread at a time may call."""
         process = self._running()

@@ -4,13 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cockpit.core.kinds import Kind
 from cockpit.core.recorded import SUMMED
-from cockpit.core.source import Series, Source
-
-Array = NDArray[np.float64]
+from cockpit.core.source import Source, Steps, Values
 
 GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "step size": ("are we crossing the valley?", ("Alpha", "Distance", "UpdateSize", "GradNorm")),
@@ -25,22 +22,22 @@ LAST = ("Time", "batch_size", "tracking_seconds")  # of little interest: below w
 SAMPLED = 60  # histograms read for the course of their spread, however long the run is
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Counted:
     """A histogram along one axis."""
 
-    counts: Array
-    edges: Array
+    counts: Values
+    edges: Values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """One quantity: a number for each step where it is defined, and for a histogram the last counts."""
 
     name: str
     reading: str  # what the number is: value, total, sum or spread
-    steps: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
+    steps: Steps
+    values: Values
     counted: Counted | None = None
     undefined: Mapping[str, list[int]] = field(default_factory=dict)  # reason: steps
 
@@ -64,27 +61,21 @@ def deck(source: Source) -> list[Group]:
         if title == "performance":
             chosen += [name for name in names if name not in placed] + [name for name in LAST if name in names]
         rows = [row(source, name) for name in chosen]
-        groups.append(Group(title, question, [row for row in rows if row.values or row.undefined]))
+        groups.append(Group(title, question, [row for row in rows if len(row.values) or row.undefined]))
     return [group for group in groups if group.rows]
 
 
 def row(source: Source, name: str) -> Row:
     """Read one quantity."""
-    kind, undefined = source.kinds[name], source.reasons(name)
+    series, kind, undefined = source.scalar(name), source.kinds.get(name), source.reasons(name)
     if kind is Kind.HISTOGRAM:
         return _spreads(source, name, undefined)
-    missing = {step for steps in undefined.values() for step in steps}
-    series = source.scalar(name)
-    there = [(int(step), float(value)) for step, value in _pairs(series) if step not in missing]
+    there = ~np.isin(series.steps, [step for steps in undefined.values() for step in steps])
     reading = "value"
     if kind is Kind.PER_PARAMETER:
         rule = source.constant(name, "total") or ("sum" if name in SUMMED else "norm")
         reading = "sum" if rule == "sum" else "total"
-    return Row(name, reading, [step for step, _ in there], [value for _, value in there], undefined=undefined)
-
-
-def _pairs(series: Series) -> list[tuple[int, float]]:
-    return list(zip(series.steps.tolist(), series.values.tolist(), strict=True))
+    return Row(name, reading, series.steps[there], series.values[there], undefined=undefined)
 
 
 def _spreads(source: Source, name: str, undefined: Mapping[str, list[int]]) -> Row:
@@ -93,7 +84,8 @@ def _spreads(source: Source, name: str, undefined: Mapping[str, list[int]]) -> R
     read = {counted[place]: _along_first(source, name, counted[place]) for place in places}
     numbers = {step: number for step, histogram in read.items() if (number := _spread(histogram)) is not None}
     last = read[counted[-1]] if counted else None
-    return Row(name, "spread", list(numbers), list(numbers.values()), last, undefined)
+    steps, values = np.array([*numbers], dtype=np.int64), np.array([*numbers.values()], dtype=np.float64)
+    return Row(name, "spread", steps, values, last, undefined)
 
 
 def _along_first(source: Source, name: str, step: int) -> Counted:

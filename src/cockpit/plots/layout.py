@@ -88,9 +88,7 @@ class _Holder:
             if names[one["name"]] not in {known["name"] for known in self.params}:
                 self.params.append({**one, "name": names[one["name"]]})
         self.datasets |= {own + name: rows for name, rows in panel.datasets.items()}
-        spec: Spec = _renamed(
-            {key: value for key, value in panel.spec.items() if key != "params"}, names | sizes, own
-        )
+        spec: Spec = _renamed({key: value for key, value in panel.spec.items() if key != "params"}, names | sizes, own)
         return {**spec, "width": width, "height": height, "title": title}
 
 
@@ -159,6 +157,12 @@ def _key(runs: Sequence[tuple[str, str]]) -> Spec:
         x += size
     place = {"x": {"field": "x", "type": "quantitative", "scale": None, "axis": None}}
     place["y"] = {"field": "y", "type": "quantitative", "scale": None, "axis": None}
-    dot = {"mark": {"type": "square", "size": 90, "xOffset": 5, "opacity": 1}, "encoding": {"color": {"field": "c", "scale": None}}}
-    word = {"mark": {"type": "text", "align": "left", "xOffset": 14, "fontSize": 11}, "encoding": {"text": {"field": "t"}}}
+    dot = {
+        "mark": {"type": "square", "size": 90, "xOffset": 5, "opacity": 1},
+        "encoding": {"color": {"field": "c", "scale": None}},
+    }
+    word = {
+        "mark": {"type": "text", "align": "left", "xOffset": 14, "fontSize": 11},
+        "encoding": {"text": {"field": "t"}},
+    }
     return {"data": {"values": rows}, "encoding": place, "layer": [dot, word], "width": 3 * WIDE, "height": y + 8}

@@ -7,8 +7,9 @@ from rich.console import Console
 
 from cockpit.core.errors import CockpitError
 from cockpit.core.source import Source
+from cockpit.panels import View, deck
 from cockpit.plots import text
-from cockpit.plots.notebook import html, inside
+from cockpit.plots.notebook import html, inside, put
 from cockpit.plots.reading import file_name, read
 from cockpit.plots.until import Until
 
@@ -41,9 +42,9 @@ class CockpitPlotter:
         """Show the deck, or write it to a file.
 
         Args:
-            source: The path of a log with or without ``.json``, a run folder, the log's dictionary, an object with
-                ``get_output()``, or what :func:`cockpit.open_run` gives.
-            savedir: Folder for the figure; None: beside the log.
+            source: The path of a log with or without ``.json``, a run folder, the log's dictionary, the object
+                that watched the training, or what :func:`cockpit.open_run` gives.
+            savedir: Folder for the figure; None: beside the log, or in the run's folder.
             show_plot: Show the deck: a picture in a notebook, text in a terminal.
             save_plot: Write the figure to ``<name of the log>.<format>``.
             savename_append: Appended to the name of the figure.
@@ -59,7 +60,7 @@ class CockpitPlotter:
         title = run.name if plot_title is None else plot_title
         saved = None
         if save_plot:
-            saved = _target(run, savedir, savename_append, format)
+            saved = _target(run, savedir or getattr(source, "folder", None), savename_append, format)
             saved.write_bytes(self._figure(shown, title, show_log_iter, format))
         if show_plot:
             _show(shown, title, show_log_iter)
@@ -67,28 +68,29 @@ class CockpitPlotter:
                 Console().print(f"saved {saved}", markup=False, highlight=False, soft_wrap=True)
 
     def _figure(self, source: Source, title: str, log_steps: bool, format: str) -> bytes:
-        from cockpit.panels import View, deck
         from cockpit.plots.figure import figure
 
-        view = View(axis="log" if log_steps else "auto")
+        view = _view(log_steps)
         panels = deck([source], view)
         ids = [panel.id for panel in panels if self.secondary_screen or panel.group != "more"]
         return figure([source], format, view=view, ids=ids, title=title)
 
 
+def _view(log_steps: bool) -> View:
+    return View(axis="log" if log_steps else "auto")
+
+
 def _show(source: Source, title: str, log_steps: bool) -> None:
     if inside():
-        from IPython.display import HTML, display
-
-        display(HTML(html(source)))
+        put(html(source, title, _view(log_steps)))
         return
     text.write(Console(), title, source, log_steps)
 
 
 def _target(run: Source, savedir: str | Path | None, append: str | None, format: str) -> Path:
-    place = getattr(run, "path", None)
-    if savedir is None and place is None:
+    place = savedir if savedir is not None else getattr(run, "path", None)
+    if place is None:
         raise CockpitError("save_plot=True without a place; give savedir=, the folder for the figure")
-    folder = Path(savedir) if savedir is not None else Path(place) if Path(place).is_dir() else Path(place).parent
+    folder = Path(place).parent if savedir is None and Path(place).is_file() else Path(place)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{file_name(run)}{append or ''}.{format}"

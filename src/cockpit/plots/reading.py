@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from cockpit.core.errors import CockpitError
-from cockpit.core.history import History
 from cockpit.core.record import Record
 from cockpit.core.recorded import Recorded
 from cockpit.core.source import Source
@@ -15,7 +14,6 @@ from cockpit.plots import log
 from cockpit.store import RunInfo, runs
 from cockpit.store.run import StoredRun
 from cockpit.store.table import Table, table
-
 
 FOLDER = "COCKPIT_RUNS"  # the environment variable that names the folder of all runs
 LISTED = 8  # names in a message
@@ -60,13 +58,13 @@ def read(source: Any) -> Source:
         return Log(log.steps(source, "the dictionary"), "cockpit")
     if callable(getattr(source, "scalar", None)) and callable(getattr(source, "histogram", None)):
         return source  # type: ignore[no-any-return]
-    if isinstance(getattr(source, "history", None), History):
-        return Recorded(source.history, getattr(source, "name", "cockpit"), getattr(source, "metadata", None))
+    if callable(getattr(source, "source", None)):
+        return read(source.source())
     if callable(getattr(source, "get_output", None)):
         return Log(log.steps(source.get_output(), f"the output of {type(source).__name__}"), "cockpit")
     raise CockpitError(
-        f"source is {type(source).__name__}; give the path of a run or a log, its dictionary, or an object with "
-        "get_output()"
+        f"source is {type(source).__name__}; give the path of a run or a log, its dictionary, or the object that "
+        "watched the training"
     )
 
 
@@ -74,12 +72,21 @@ def from_path(given: str | Path) -> StoredRun | Log:
     """Open a run folder, its database file, or a JSON log with or without its suffix."""
     path = Path(given).expanduser()
     if StoredRun.at(path):
-        return StoredRun(path)
+        return _readable(StoredRun(path))
     found = log.locate(path)
     if found is not None:
         name = found.parent.name if found.name == log.RUN_FILE else found.name.removesuffix(".json")
         return Log(log.parse(found), name, found)
     raise _nothing(path)
+
+
+def _readable(run: StoredRun) -> StoredRun:
+    """The run, unless nothing of it can be read."""
+    if run.damaged is not None and not run.kinds and run.state != "running":
+        raise CockpitError(
+            f"nothing of {run.path} can be read: {run.damaged}; copy the whole folder again, if it is a copy"
+        )
+    return run
 
 
 def runs_folder(given: str | Path | None = None) -> Path:
@@ -99,7 +106,7 @@ def chosen(given: Path | None) -> StoredRun | Log | list[RunInfo]:
         )
     if not found:
         raise _nothing(folder)
-    return StoredRun(found[0].path) if given is None or len(found) == 1 else found
+    return _readable(StoredRun(found[0].path)) if given is None or len(found) == 1 else found
 
 
 def one(given: Path | None) -> StoredRun | Log:
@@ -131,8 +138,8 @@ def _near(folder: Path, name: str | None = None) -> str:
     """What else lies there: the nearest names, or the runs in a folder that is not one itself."""
     there = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
     if name is None:
-        inside = [str(info.path) for info in runs(folder)]
-        return f"; it contains runs: {', '.join(inside[:LISTED])}" if inside else "; give a folder made by cockpit.watch"
+        below = [str(info.path) for info in runs(folder)]
+        return f"; it contains runs: {', '.join(below[:LISTED])}" if below else "; give a folder made by cockpit.watch"
     near = get_close_matches(name, there, n=3, cutoff=0.5)
     if near:
         return f"; did you mean {' or '.join(repr(str(folder / match)) for match in near)}?"

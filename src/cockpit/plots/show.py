@@ -65,14 +65,14 @@ def show(run: Source, console: Console) -> None:
     console.print(Screen(run), crop=False)
 
 
-def follow(run: Growing, console: Console) -> None:
+def follow(run: Growing, console: Console, pause: Callable[[float], Any] = time.sleep) -> None:
     """Keep the screen current until the run ends; where nobody looks, print a line for each change."""
     if not console.is_terminal:
-        for facts in changes(run):
+        for facts in changes(run, pause):
             console.print(line(facts), markup=False, highlight=False, soft_wrap=True)
         return
     with Live(Screen(run), console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        for _ in looks(run):
+        for _ in looks(run, pause):
             live.refresh()
 
 
@@ -104,12 +104,16 @@ def as_json(facts: dict[str, Any], indent: int | None = None) -> str:
 
 def line(facts: dict[str, Any]) -> str:
     """The summary in one line."""
-    parts = [str(facts["name"]), str(facts["state"]), _place(facts)]
+    return ", ".join([str(facts["name"]), str(facts["state"]), *told(facts)])
+
+
+def told(facts: dict[str, Any]) -> list[str]:
+    """How far the run is, what everybody watches, and the time."""
+    parts = [_place(facts)]
     if facts["loss"] is not None:
         parts.append(f"loss {text.short(facts['loss'])}")
     parts += [f"{name} {text.short(it['last'])}" for name, it in facts["metrics"].items() if it["last"] is not None]
-    parts += [part for part in (_timing(facts), facts["reason"]) if part]
-    return ", ".join(parts)
+    return parts + [part for part in (_timing(facts), facts["reason"]) if part]
 
 
 def duration(seconds: float) -> str:
@@ -135,7 +139,7 @@ def _progress(facts: dict[str, Any], options: ConsoleOptions) -> Table | Text:
     share = 1.0 if facts["state"] == "finished" and done + 1 >= total else min(1.0, done / total)
     grid = Table.grid(padding=(0, 1))
     width = max(10, min(40, options.max_width - len(said) - 8))
-    grid.add_row(ProgressBar(1.0, share, width=width), f"{share:.0%}", Text(said))
+    grid.add_row(ProgressBar(1.0, share, width=width), f"{int(100 * share)}%", Text(said))
     return grid
 
 

@@ -3,25 +3,24 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cockpit.core.source import Steps, Values
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*#%"  # for terminals that cannot show blocks
 NOT_FINITE = "!"
 
-Array = NDArray[np.float64]
-
 
 def curve(
-    steps: Sequence[int],
-    values: Sequence[float],
-    axis: Sequence[int],
+    steps: Sequence[int] | Steps,
+    values: Sequence[float] | Values,
+    axis: Sequence[int] | Steps,
     width: int,
     ramp: str = BLOCKS,
     log_steps: bool = False,
 ) -> str:
     """Draw values over the steps of ``axis``; by their logarithm where they are positive and span two decades."""
-    if not values:
+    if not len(values):
         return ""
     places, span = np.asarray(steps, dtype=float), np.asarray([axis[0], axis[-1]], dtype=float)
     if log_steps:
@@ -35,7 +34,7 @@ def curve(
     return " " * before + drawn[before:]
 
 
-def bars(counts: Array, width: int, ramp: str = BLOCKS) -> str:
+def bars(counts: Values, width: int, ramp: str = BLOCKS) -> str:
     """Draw counts of bins, by their logarithm; an empty column is a space."""
     parts = np.array_split(counts, min(width, len(counts)))
     columns = np.array([part.sum() for part in parts], dtype=float)
@@ -43,7 +42,7 @@ def bars(counts: Array, width: int, ramp: str = BLOCKS) -> str:
     return "".join(" " if count == 0 else bar for count, bar in zip(columns, drawn, strict=True))
 
 
-def _columns(places: Array, heights: Array, span: Array, width: int) -> Array:
+def _columns(places: Values, heights: Values, span: Values, width: int) -> Values:
     """Mean of the values in each column; a column without values lies between its neighbours."""
     if width < 2 or span[1] <= span[0]:
         return heights[-1:]
@@ -52,17 +51,17 @@ def _columns(places: Array, heights: Array, span: Array, width: int) -> Array:
     counts = np.bincount(column, minlength=width)
     sums = np.bincount(column, weights=heights, minlength=width)
     centres = ends - (span[1] - span[0]) / width / 2
-    filled: Array = np.where(counts > 0, sums / np.maximum(counts, 1), np.interp(centres, places, heights))
+    filled: Values = np.where(counts > 0, sums / np.maximum(counts, 1), np.interp(centres, places, heights))
     return filled
 
 
-def _ends(span: Array, width: int) -> Array:
+def _ends(span: Values, width: int) -> Values:
     """Where each column ends."""
-    ends: Array = np.linspace(span[0], span[1], width + 1)[1:]
+    ends: Values = np.linspace(span[0], span[1], width + 1)[1:]
     return ends
 
 
-def _draw(columns: Array, ramp: str, low: float | None = None) -> str:
+def _draw(columns: Values, ramp: str, low: float | None = None) -> str:
     finite = columns[np.isfinite(columns)]
     if not len(finite):
         return NOT_FINITE * len(columns)

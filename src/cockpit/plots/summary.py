@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from cockpit.core.kinds import Kind
 from cockpit.core.source import Source
 from cockpit.plots.deck import GROUPS, LAST, Row, row
@@ -16,7 +18,8 @@ QUANTITIES = {name for _, names in GROUPS.values() for name in names} - CONTEXT
 def summary(run: Source) -> dict[str, Any]:
     """Return what is known about a run as JSON; None for what is not known, or is not a finite number."""
     meta = run.metadata
-    rows = {name: row(run, name) for name in run.kinds}
+    rows = {name: row(run, name) for name in list(run.kinds)}
+    rows = {name: rows[name] for name in run.kinds if name in rows}  # what turned out to be damaged is left out
     started, updated = meta.get("started"), getattr(run, "updated", None)
     known = {entry.get("name") for entry in meta.get("quantities") or ()} | QUANTITIES
     user = [name for name, kind in run.kinds.items() if kind is Kind.SCALAR and not _ours(name, known)]
@@ -26,7 +29,7 @@ def summary(run: Source) -> dict[str, Any]:
         "state": getattr(run, "state", None),
         "reason": getattr(run, "reason", None),
         "step": reached(run, rows),
-        "first": min((step for found in rows.values() for step in found.steps[:1]), default=None),
+        "first": min((int(step) for found in rows.values() for step in found.steps[:1]), default=None),
         "steps": meta.get("steps"),
         "started": started,
         "updated": updated,
@@ -50,7 +53,7 @@ def reached(run: Source, rows: Mapping[str, Row]) -> int | None:
     known = getattr(run, "reached", None)
     if known is not None:
         return int(known)
-    return max((step for found in rows.values() for step in found.steps[-1:]), default=None)
+    return max((int(step) for found in rows.values() for step in found.steps[-1:]), default=None)
 
 
 def elapsed(run: Source) -> float | None:
@@ -80,12 +83,12 @@ def _ours(name: str, known: set[Any]) -> bool:
 
 
 def _numbers(found: Row) -> dict[str, Any]:
-    finite = [value for value in found.values if isfinite(value)]
+    finite = found.values[np.isfinite(found.values)]
     return {
         "last": _last(found),
-        "step": found.steps[-1] if found.steps else None,
-        "min": min(finite, default=None),
-        "max": max(finite, default=None),
+        "step": int(found.steps[-1]) if len(found.steps) else None,
+        "min": float(finite.min()) if len(finite) else None,
+        "max": float(finite.max()) if len(finite) else None,
         "not_finite": len(found.values) - len(finite),
     }
 
@@ -97,7 +100,7 @@ def _undefined(found: Row) -> dict[str, Any]:
 
 
 def _last(found: Row) -> float | None:
-    return found.values[-1] if found.values and isfinite(found.values[-1]) else None
+    return float(found.values[-1]) if len(found.values) and isfinite(found.values[-1]) else None
 
 
 def _text(path: Any) -> str | None:

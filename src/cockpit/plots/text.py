@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
-from statistics import median
+from math import nan
 
+import numpy as np
 from rich import box
 from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
-from cockpit.core.source import Source
+from cockpit.core.source import Source, Steps
 from cockpit.plots import sparkline
 from cockpit.plots.deck import Group, Row, deck
 
@@ -24,7 +24,7 @@ NAME = 24  # characters of a name
 class Pen:
     """How lines are drawn: over which steps, how wide, with which characters."""
 
-    axis: Sequence[int]
+    axis: Steps
     width: int
     ramp: str
     log_steps: bool
@@ -42,7 +42,7 @@ def write(console: Console, title: str, source: Source, log_steps: bool = False)
     """Print a heading, the table, and what was undefined and why."""
     groups = deck(source)
     steps = recorded_steps(groups)
-    if not steps:
+    if not len(steps):
         console.print(f"{title}: no step has been tracked yet", markup=False, highlight=False)
         return
     seen = f"{len(steps)} steps recorded, {steps[0]} to {steps[-1]}"
@@ -52,18 +52,14 @@ def write(console: Console, title: str, source: Source, log_steps: bool = False)
         console.print(line, markup=False, highlight=False, soft_wrap=not console.is_terminal)
 
 
-def recorded_steps(groups: Sequence[Group]) -> list[int]:
+def recorded_steps(groups: Sequence[Group]) -> Steps:
     """All steps with a value or the reason of its absence."""
-    found: set[int] = set()
-    for group in groups:
-        for row in group.rows:
-            found.update(row.steps, *row.undefined.values())
-    return sorted(found)
+    rows = [row for group in groups for row in group.rows]
+    parts = [row.steps for row in rows] + [np.array(some) for row in rows for some in row.undefined.values()]
+    return np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
 
 
-def table(
-    groups: Sequence[Group], options: ConsoleOptions, log_steps: bool = False, tight: bool = False
-) -> Table:
+def table(groups: Sequence[Group], options: ConsoleOptions, log_steps: bool = False, tight: bool = False) -> Table:
     """Build the table, as wide as the terminal allows; ``tight``: without empty lines."""
     cells = [[_clip(row.name), row.reading, *_numbers(row)] for group in groups for row in group.rows]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]
@@ -76,8 +72,9 @@ def table(
     for heading, column in zip(HEADINGS, widths, strict=True):
         made.add_column(heading, justify="right" if heading else "left", no_wrap=True, width=column, overflow="crop")
     made.add_column("over steps", no_wrap=True, width=width, overflow="crop")
+    pen = Pen(recorded_steps(groups), width, ramp, log_steps)
     for group in groups:
-        _add(made, group, Pen(recorded_steps(groups), width, ramp, log_steps))
+        _add(made, group, pen)
     return made
 
 
@@ -119,7 +116,8 @@ def _clip(name: str) -> str:
 
 
 def _numbers(row: Row) -> list[str]:
-    if not row.values:
+    if not len(row.values):
         return ["", "", "undefined"]
-    middle = median([value for value in row.values if isfinite(value)] or [nan])
-    return [short(value) for value in (row.values[0], middle, row.values[-1])]
+    finite = row.values[np.isfinite(row.values)]
+    middle = np.median(finite) if len(finite) else nan
+    return [short(float(value)) for value in (row.values[0], middle, row.values[-1])]

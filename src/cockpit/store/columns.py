@@ -1,6 +1,7 @@
 """The frames of a run in memory: a list of them, and their numbers as one matrix for each layout."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -51,17 +52,20 @@ class Columns:
     def __len__(self) -> int:
         return len(self._times.view)
 
-    def add(self, layouts: Sequence[Layout], entries: Sequence[Entry]) -> None:
-        """Take in what is new."""
+    def add(self, layouts: Sequence[Layout], entries: Sequence[Entry]) -> list[int]:
+        """Take in what is new; returns the frames whose layout is damaged."""
         for layout in layouts:
-            self.fields[layout.id] = fields(layout.text)
+            with suppress(ValueError, TypeError, LookupError):
+                self.fields[layout.id] = fields(layout.text)
         first = len(self)
         for name, column in self._index.items():
             column.extend(np.array([getattr(entry, name) for entry in entries], dtype=np.int64))
         self._times.extend(np.array([entry.time for entry in entries], dtype=np.float64))
         for frame, entry in enumerate(entries, first):
             if entry.notes is not None:
-                self.notes[frame] = notes(entry.notes)
+                with suppress(ValueError, TypeError):
+                    self.notes[frame] = notes(entry.notes)
+        return (first + np.flatnonzero(~np.isin(self["layout"][first:], list(self.fields)))).tolist()
 
     def __getitem__(self, name: str) -> Rows:
         return self._index[name].view
@@ -74,15 +78,15 @@ class Columns:
     def visible(self, attempts: Sequence[Attempt]) -> NDArray[np.bool_]:
         """Which frames count: those that no later attempt has replaced."""
         step, attempt = self["step"], self["attempt"]
-        seen = np.isin(self["layout"], list(self.fields))
+        seen = np.ones(len(self), dtype=bool)
         for later in attempts:
             own, earlier = step[attempt == later.id], attempt < later.id
             if not earlier.any():
                 continue
-            last = max([*own[-1:], *([] if later.reached is None else [later.reached])], default=later.first_step - 1)
-            last = max(last, own.max(initial=last))
+            reached = later.first_step - 1 if later.reached is None else later.reached
+            last = own.max(initial=reached)
             if len(own) and later.first_step <= step[earlier].min():
-                last = step[earlier].max()
+                last = max(last, step[earlier].max())  # all over again
             seen &= ~(earlier & (step >= later.first_step) & (step <= last))
         return seen
 
@@ -110,9 +114,10 @@ class Columns:
 
     def load(self, reader: Reader) -> list[int]:
         """Bring the numbers of all frames into memory; returns the frames whose numbers are damaged."""
-        first, self._loaded = self._loaded, len(self)
+        first = self._loaded
         places, layouts = self["place"][first:], self["layout"][first:]
         found = dict(reader.numbers(places.tolist()))
+        self._loaded = len(self)
         damaged: list[int] = []
         for layout in np.unique(layouts).tolist():
             if layout not in self.fields:
@@ -135,9 +140,17 @@ class Columns:
         return self._loaded == len(self)
 
     def numbers(self, layout: int, frames: Rows) -> Matrix:
-        """The numbers of frames with the same layout."""
-        matrix, members = self._matrices[layout]
-        return matrix.view[np.searchsorted(members.view, frames)]
+        """The numbers of frames with the same layout; NaN where they could not be read for the moment."""
+        wide = width(self.fields[layout])
+        matrix, members = self._matrices.get(layout) or (Grown(np.float64, wide), Grown(np.int64))
+        there = frames < self._loaded
+        if there.all():
+            if len(frames) == len(members.view):
+                return matrix.view  # all of them: no copy
+            return matrix.view[np.searchsorted(members.view, frames)]
+        numbers = np.full((len(frames), wide), np.nan)
+        numbers[there] = matrix.view[np.searchsorted(members.view, frames[there])]
+        return numbers
 
     def of(self, frame: int) -> Iterator[tuple[Field, tuple[str | None, int]]]:
         """The records of a frame: what they are, with the reason and the flags of their note."""

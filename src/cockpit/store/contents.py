@@ -71,12 +71,13 @@ class Contents:
         signature = self.reader.signature()
         if signature == self._signature and not self._again:
             return False
-        if self._signature is not None and _replaced(self._signature[0], signature[0]):
+        replaced = self._signature is not None and _replaced(self._signature[0], signature[0])
+        if replaced:
             self.__init__(self.folder)  # type: ignore[misc]
         self._signature = signature
         news = self.reader.news()
         self._again = news.damage is not None  # perhaps only for the moment
-        return self._take(news)
+        return self._take(news) or replaced
 
     def _take(self, news: News) -> bool:
         attempts = {attempt.id: attempt for attempt in news.attempts}
@@ -85,7 +86,7 @@ class Contents:
         self.problem, self._torn = news.damage, news.torn
         self.meta |= news.meta
         self._attempts |= attempts
-        self.columns.add(news.layouts, news.entries)
+        self.spoil(self.columns.add(news.layouts, news.entries))
         return new
 
     def _look(self) -> tuple[str, str | None]:
@@ -95,7 +96,7 @@ class Contents:
             return closed
         if self.pulse is None or lock.alive(self.folder, self.pulse) is False:
             self.pulse = lock.pulse(self.folder) or self.pulse  # it may have been closed just now
-            return self._closed() or ("crashed", UNCLOSED)
+            return self._closed() or ("crashed", UNCLOSED if self._attempts or not self.problem else self.problem)
         age = lock.age(self.folder / lock.NAME, self.pulse)
         return ("running", None) if age <= lock.STALE else ("stale", f"no sign of life for {age:.0f} seconds")
 

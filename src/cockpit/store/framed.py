@@ -4,6 +4,7 @@ A frame is its length, its checksum, a letter and the payload. Only one process 
 unfinished at the end is passed over by readers and cut off by the next writer.
 """
 
+import errno
 import json
 import os
 import re
@@ -62,11 +63,19 @@ class FramedLog:
             os.lseek(self._file, self._end, os.SEEK_SET)
             while done < len(data):
                 done += os.write(self._file, data[done:] if done else data)
-            os.fsync(self._file)  # only then other machines see it
+            self._sync()
         except BaseException:
             os.ftruncate(self._file, self._end)
             raise
         self._end += done
+
+    def _sync(self) -> None:
+        """Only then other machines see it."""
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):  # some file systems know no such thing
+                raise
 
     def close(self) -> None:
         """Let go of the file."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Meta:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         """Write values down as they are now; what JSON cannot express becomes a text."""
-        return cls({str(key): _json(value) for key, value in values.items()})
+        return cls({key.encode("utf-8", "replace").decode(): _json(value) for key, value in values.items()})
 
 
 def _json(value: Any) -> str:
@@ -62,8 +62,7 @@ class Frame:
 Item = Meta | Attempt | Layout | Frame
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A frame as a reader lists it: without numbers and tail, but with the place where they are."""
 
     place: int

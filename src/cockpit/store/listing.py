@@ -2,7 +2,7 @@
 
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -70,9 +70,11 @@ def _info(root: Path, path: Path) -> RunInfo | None:
     _known[key] = run
     version, info = _told.get(key, (-1, None))
     ident = path.relative_to(root).as_posix()
-    if info is None or version != run.version or (info.id, info.path, info.updated) != (ident, path, run.updated):
+    if info is None or version != run.version:
         info = _describe(ident, path, run)
-        _told[key] = run.version, info
+    elif (info.id, info.path, info.updated) != (ident, path, run.updated):
+        info = replace(info, id=ident, path=path, updated=run.updated)
+    _told[key] = run.version, info
     return info
 
 

@@ -15,6 +15,7 @@ Nodes are plain tuples and strings, so that they can be compared and written as 
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from numbers import Real
 from typing import Any
 
@@ -25,7 +26,7 @@ from cockpit.core.histogram import Histogram
 from cockpit.store import tail
 
 Node = Any
-EXACT = 2**53  # integers up to here are floats without rounding
+LARGE = 1000  # bits; larger integers are no floats
 SHORT = 80
 
 
@@ -45,10 +46,11 @@ def take(value: Any, numbers: list[float], chunks: list[bytes], words: bool) -> 
         return "a"
     if isinstance(value, np.bool_ | np.integer | np.floating):
         value = value.item()
-    if isinstance(value, int) and abs(value) <= EXACT:
-        numbers.append(float(value))
-        return "b" if isinstance(value, bool) else "i"
-    if isinstance(value, Real) and not isinstance(value, int):
+    if isinstance(value, int):
+        if value.bit_length() < LARGE and int(float(value)) == value:
+            numbers.append(float(value))
+            return "b" if isinstance(value, bool) else "i"
+    elif isinstance(value, Real):
         numbers.append(float(value))
         return "f"
     chunks.append(json.dumps(value, default=_plain).encode())
@@ -77,9 +79,13 @@ def _take_histogram(value: Histogram, numbers: list[float], chunks: list[bytes])
 
 
 def _equal_bins(edges: NDArray[np.float64]) -> bool:
-    if edges.dtype != np.float64 or len(edges) < 2 or not np.isfinite(edges).all():
-        return False
-    return edges.tobytes() == np.linspace(edges[0], edges[-1], len(edges)).tobytes()
+    return edges.dtype == np.float64 and len(edges) > 1 and _is_linspace(edges.tobytes())
+
+
+@lru_cache(maxsize=256)
+def _is_linspace(data: bytes) -> bool:
+    edges = np.frombuffer(data)
+    return bool(np.isfinite(edges).all()) and np.linspace(edges[0], edges[-1], len(edges)).tobytes() == data
 
 
 def _plain(value: Any) -> Any:

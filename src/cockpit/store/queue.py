@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cockpit.core.histogram import Histogram
+from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 
 RECORDS = 500_000
@@ -93,13 +94,12 @@ class Queue:
 
 def size(record: Record) -> int:
     """About how many bytes a record holds."""
-    return 200 + _size(record.value)
+    return 200 if record.kind is Kind.SCALAR else 200 + _size(record.value)
 
 
 def _size(value: Any) -> int:
     if isinstance(value, Histogram | np.ndarray):
         return value.nbytes
     if isinstance(value, Mapping):
-        first = next(iter(value.values()), None)
-        return sum(map(_size, value.values())) if isinstance(first, Mapping | np.ndarray) else 60 * len(value)
+        return 60 * len(value) + sum(_size(entry) for entry in value.values() if type(entry) is not float)
     return 0

@@ -132,6 +132,7 @@ class StoredRun:
 
     def _series(self, key: tuple[str, ...], name: str, where: Callable[[Field], Any], without: int) -> Series:
         def build() -> Series:
+            self._load()
             track = self._track(name, without)
             values: Values = np.full(len(track.steps), np.nan)
             there = np.ones(len(track.steps), dtype=bool)
@@ -169,6 +170,7 @@ class StoredRun:
         return found
 
     def _parts(self, name: str) -> Parts:
+        self._load()
         track = self._track(name)
         groups = sorted(track.groups, key=lambda group: int(group.at[0]))
         shapes = [group.field.columns if isinstance(group.field.columns, dict) else {} for group in groups]
@@ -321,7 +323,6 @@ class StoredRun:
             self._cache.clear()
 
     def _numbers(self, track: Track) -> Iterator[tuple[Group, NDArray[np.float64]]]:
-        self._load()
         for group in track.groups:
             yield group, self._contents.columns.numbers(group.layout, group.frames)
 

@@ -8,11 +8,10 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from cockpit.store.backend import Foreign, Kept, Signature, stamp
 from cockpit.store.item import Attempt, Entry, Frame, Item, Layout, Meta, News
@@ -46,7 +45,7 @@ class SqliteLog:
 
     def _prepare(self) -> Kept:
         ask = self._connection.execute
-        found = _identify(self._connection)
+        found = _identify(self._connection, self.path)
         if found is not None and self.path.stat().st_size < CHECKED:
             (verdict,) = ask("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
@@ -88,7 +87,7 @@ class SqliteLog:
 def _statements(item: Item) -> Iterator[tuple[str, tuple[Any, ...]]]:
     match item:
         case Frame():
-            crc = _crc(item.step, item.layout, item.notes, item.numbers)
+            crc = _crc(item.attempt, item.step, item.layout, item.notes, item.numbers)
             row = (item.attempt, item.step, item.layout, item.time, crc, item.notes, item.numbers, item.tail)
             columns = "attempt, step, layout, time, crc, notes, numbers, tail"
             yield f"INSERT INTO frames ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row
@@ -101,16 +100,18 @@ def _statements(item: Item) -> Iterator[tuple[str, tuple[Any, ...]]]:
                 yield "INSERT OR REPLACE INTO meta VALUES (?, ?)", entry
 
 
-def _crc(step: int, layout: int, notes: str | None, numbers: bytes) -> int:
-    return zlib.crc32(numbers, zlib.crc32(f"{step} {layout} {notes}".encode()))
+def _crc(attempt: int, step: int, layout: int, notes: str | None, numbers: bytes) -> int:
+    return zlib.crc32(numbers, zlib.crc32(f"{attempt} {step} {layout} {notes}".encode()))
 
 
-def _identify(connection: sqlite3.Connection) -> int | None:
+def _identify(connection: sqlite3.Connection, path: Path) -> int | None:
     """Format of the file, None if there is nothing in it yet; raises if it is none of ours."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application == 0 and version == 0 and tables == 0:
+        if 0 < path.stat().st_size < 512:
+            raise Foreign(f"{NAME} is a file of another program")
         return None
     if application != APPLICATION:
         raise Foreign(f"{NAME} is a database of another program")
@@ -132,14 +133,23 @@ class SqliteReader:
         return stamp(self.path), stamp(self.path.with_name(NAME + "-wal"))
 
     def _connect(self) -> sqlite3.Connection:
-        """A closed run in a folder without write access opens only as immutable; one with a write-ahead log never."""
-        address = f"file:{quote(str(self.path.absolute()))}"
+        """A closed run in a folder without write access opens only as immutable.
+
+        Never so with a write-ahead log beside it, whose records would be missing.
+        """
+        address = self.path.absolute().as_uri()
         connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=2, check_same_thread=False)
         try:
             connection.execute("SELECT count(*) FROM sqlite_master")
-        except sqlite3.OperationalError:
+        except sqlite3.OperationalError as error:
             connection.close()
+            barred = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+            if not barred or self.path.with_name(NAME + "-wal").exists():
+                raise
             connection = sqlite3.connect(f"{address}?immutable=1", uri=True, check_same_thread=False)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def news(self) -> News:
@@ -147,7 +157,7 @@ class SqliteReader:
         news = News({}, [], [], [])
         try:
             with closing(self._connect()) as connection:
-                if _identify(connection) is not None:
+                if _identify(connection, self.path) is not None:
                     connection.execute("BEGIN")  # one state of the database for all questions
                     self._read(connection.execute, news)
         except Foreign as error:
@@ -157,14 +167,29 @@ class SqliteReader:
         return news
 
     def _read(self, ask: Any, news: News) -> None:
+        """Read table by table; one that is damaged does not keep the others from being read."""
+        for part in (self._read_meta, self._read_attempts, self._read_layouts, self._read_frames):
+            try:
+                part(ask, news)
+            except (sqlite3.DatabaseError, ValueError) as error:
+                news.damage = f"{NAME}: {error}"
+
+    def _read_meta(self, ask: Any, news: News) -> None:
         news.meta.update((key, json.loads(value)) for key, value in ask("SELECT key, value FROM meta"))
-        news.attempts.extend(Attempt(*row) for row in ask("SELECT * FROM attempts ORDER BY id"))
+
+    def _read_attempts(self, ask: Any, news: News) -> None:
+        for row in ask("SELECT * FROM attempts ORDER BY id"):
+            news.attempts.append(Attempt(*_typed(row, int, int, float)))
+
+    def _read_layouts(self, ask: Any, news: News) -> None:
         for row in ask("SELECT id, layout FROM layouts WHERE id > ? ORDER BY id", (self._layout,)):
-            news.layouts.append(Layout(*row))
+            news.layouts.append(Layout(*_typed(row, int, str)))
             self._layout = row[0]
+
+    def _read_frames(self, ask: Any, news: News) -> None:
         columns = "id, attempt, step, layout, time, notes"
         for row in ask(f"SELECT {columns} FROM frames WHERE id > ? ORDER BY id", (self._last,)):
-            news.entries.append(Entry(*row))
+            news.entries.append(Entry._make(_typed(row, int, int, int, int, float)))
             self._last = row[0]
 
     def numbers(self, places: Sequence[int]) -> Iterator[tuple[int, bytes]]:
@@ -172,15 +197,33 @@ class SqliteReader:
         with closing(self._connect()) as connection:
             for begin in range(0, len(places), 500):
                 some = places[begin : begin + 500]
-                marks = ",".join("?" * len(some))
-                columns = "id, numbers, step, layout, notes, crc"
-                rows = connection.execute(f"SELECT {columns} FROM frames WHERE id IN ({marks}) ORDER BY id", some)
-                for place, numbers, step, layout, notes, crc in rows:
-                    if _crc(step, layout, notes, numbers) == crc:
-                        yield place, numbers
+                try:
+                    yield from _numbers(connection, some)
+                except sqlite3.DatabaseError:  # something in there is damaged: one by one
+                    for place in some:
+                        with suppress(sqlite3.DatabaseError):
+                            yield from _numbers(connection, [place])
 
     def tails(self, places: Sequence[int]) -> Iterator[tuple[int, bytes | None]]:
         """Read the tails of frames."""
         with closing(self._connect()) as connection:
             for place in places:
                 yield from connection.execute("SELECT id, tail FROM frames WHERE id = ?", (place,))
+
+
+def _typed(row: tuple[Any, ...], *types: type) -> tuple[Any, ...]:
+    """Where a page was overwritten SQLite may give rows of nothing."""
+    if tuple(map(type, row[: len(types)])) != types:
+        raise ValueError("a row is damaged; those after it cannot be read")
+    return row
+
+
+def _numbers(connection: sqlite3.Connection, places: Sequence[int]) -> list[tuple[int, bytes]]:
+    marks = ",".join("?" * len(places))
+    columns = "id, numbers, crc, attempt, step, layout, notes"
+    rows = connection.execute(f"SELECT {columns} FROM frames WHERE id IN ({marks}) ORDER BY id", places)
+    return [
+        (place, numbers)
+        for place, numbers, crc, attempt, step, layout, notes in rows
+        if isinstance(numbers, bytes) and _crc(attempt, step, layout, notes, numbers) == crc
+    ]

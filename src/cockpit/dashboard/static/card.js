@@ -53,7 +53,7 @@ export class Card {
   // Links are made when they are wanted: they hold the view of that moment.
   offer() {
     const links = FILES.map(([format, kind]) =>
-      el("a", { href: `/api/${kind}?${query({ panel: this.panel.id, format, theme: kind === "figure" && theme(), runs: this.runs ?? state.runs, name: this.panel.from })}`, download: "", text: `${kind === "figure" ? "Figure" : "Data"} ${format.toUpperCase()}`, onclick: () => { this.menu.open = false; } }));
+      el("a", { href: `/api/${kind}?${query({ panel: this.panel.id, format, theme: kind === "figure" && theme(), runs: this.runs ?? state.runs })}`, download: "", text: `${kind === "figure" ? "Figure" : "Data"} ${format.toUpperCase()}`, onclick: () => { this.menu.open = false; } }));
     this.menu.querySelector(".sheet").replaceChildren(...links);
   }
 

@@ -18,7 +18,7 @@ function enqueue(chart) {
 
 async function drain() {
   const begin = performance.now();
-  while (queue.size && performance.now() - begin < 12) {
+  while (queue.size && performance.now() - begin < 30) {
     const [chart] = queue.keys();
     queue.delete(chart);
     await chart.draw();
@@ -46,7 +46,7 @@ export class Chart {
 
   // Zoom at once, before the server sends the finer data of the window.
   zoom(low, high) {
-    this.span = [low, high];
+    this.span = low === null ? null : [low, high];
     if (this.view && this.panel.steps) enqueue(this);
   }
 
@@ -59,7 +59,7 @@ export class Chart {
       if (!this.view || look !== this.look || this.updates > RENEW) await this.embed(look, width, height);
       else await this.feed(width, height);
       this.holder.dataset.points = this.panel.datasets.lines?.length ?? 0;
-      this.holder.dataset.last = this.panel.params?.hi ?? "";
+      [this.holder.dataset.first, this.holder.dataset.last] = this.shownSpan();
       this.onDrawn?.(this);
     } catch (error) {
       console.error(`panel ${this.panel.id}:`, error);
@@ -70,10 +70,10 @@ export class Chart {
     const place = document.createElement("div");
     place.className = "vega";
     const spec = prepared(this.panel, width, height);
-    const { view } = await window.vegaEmbed(place, spec, { ...OPTIONS, config: chartConfig(this.large) });
+    const { view } = await window.vegaEmbed(place, spec, { ...OPTIONS, config: await chartConfig(this.large) });
     if (this.dead) return view.finalize();
     this.view?.finalize();
-    Object.assign(this, { view, look, updates: 0, drawn: this.panel.marks, shown: this.panel.datasets });
+    Object.assign(this, { view, look, updates: 0, drawn: this.panel.marks, shown: this.panel.datasets, uses: used(spec) });
     this.holder.replaceChildren(place);
     if (this.applySignals()) await view.runAsync();
   }
@@ -87,7 +87,7 @@ export class Chart {
     }
     if (this.drawn !== this.panel.marks) {
       for (const [name, rows] of Object.entries(this.panel.datasets)) {
-        if (this.shown[name] !== rows) this.view.data(name, rows);
+        if (this.shown[name] !== rows && this.uses.has(name)) this.view.data(name, rows);
       }
       this.shown = this.panel.datasets;
       this.drawn = this.panel.marks;
@@ -108,6 +108,12 @@ export class Chart {
       }
     }
     return changed;
+  }
+
+  // First and last step of the picture, as its axis has them.
+  shownSpan() {
+    const domain = this.frame()?.scale.domain() ?? ["", ""];
+    return [domain[0], domain.at(-1)];
   }
 
   // Where a step lies inside the holder, in pixels; null outside the plot.
@@ -146,6 +152,15 @@ export class Chart {
 }
 
 const sized = (spec) => !["hconcat", "vconcat", "concat", "facet", "repeat"].some((key) => key in spec) && !spec.encoding?.row && !spec.encoding?.column && !spec.encoding?.facet;
+
+// The data sets that a specification really draws; a view does not know the others.
+function used(spec, found = new Set()) {
+  if (spec && typeof spec === "object") {
+    if (typeof spec.data?.name === "string") found.add(spec.data.name);
+    for (const [key, part] of Object.entries(spec)) if (key !== "datasets") used(part, found);
+  }
+  return found;
+}
 
 function prepared(panel, width, height) {
   const spec = structuredClone(panel.spec);

@@ -90,8 +90,11 @@ export class Compare {
     this.which.value = panels.some((panel) => panel.id === chosen) ? chosen : "";
   }
 
+  // What everybody watches comes first.
   wanted(panels) {
-    return panels.filter((panel) => (this.which.value ? panel.id === this.which.value : !panel.empty));
+    const found = panels.filter((panel) => (this.which.value ? panel.id === this.which.value : !panel.empty));
+    const later = (panel) => Number(panel.group !== "performance");
+    return found.sort((one, other) => later(one) - later(other));
   }
 
   filter() {

@@ -1,6 +1,6 @@
 // One step axis for all panels: the same step under the pointer everywhere, one zoom for all.
 
-import { byId, write } from "./dom.js";
+import { byId, el, write } from "./dom.js";
 import { number, whole } from "./format.js";
 import { nearest } from "./reading.js";
 import { set, state } from "./state.js";
@@ -60,8 +60,13 @@ function mark(card) {
   card.line.style.transform = `translateX(${place.x}px)`;
   card.line.style.top = `${place.top}px`;
   card.line.style.height = `${place.height}px`;
-  const found = nearest(card.panel, step);
-  write(card.reading, found.map(([name, value]) => (name ? `${name} ${number(value)}` : number(value))).join("   "));
+  card.reading.replaceChildren(...nearest(card.panel, step).map(read));
+}
+
+function read({ name, value, colour }) {
+  const item = el("span", { class: colour ? "coloured" : "", text: `${name ? `${name} ` : ""}${number(value, 3)}` });
+  if (colour) item.style.setProperty("--run", colour);
+  return item;
 }
 
 // A drag selects steps; a press without a drag is a click and enlarges.

@@ -14,18 +14,21 @@ export class Deck {
     this.known = new Known();
     this.cards = new Cards();
     this.places = {};
+    this.deep = false;
   }
 
   path() {
-    return state.runs.length ? `/api/deck?${query({ known: this.known.marks })}` : null;
+    return state.runs.length ? `/api/deck?${query({ known: this.known.marks, more: this.deep ? "1" : "" })}` : null;
   }
 
   show(answer) {
     if (!this.root.firstChild) this.build(answer.groups);
-    const panels = this.known.merge(answer.panels);
+    const runs = answer.runs.map((run) => run.id).join();
+    const panels = this.known.merge(answer.panels, !this.deep && runs === this.runs); // out of sight, it stays as it was
+    this.runs = runs;
     const page = onePage(panels);
+    panels.sort((one, other) => first(other) - first(one)); // what everybody watches is drawn before the rest
     this.cards.show(panels, (panel) => this.places[page.has(panel) ? panel.group : "more"]);
-    this.more.hidden = !page.size === panels.length;
   }
 
   build(groups) {
@@ -37,13 +40,23 @@ export class Deck {
     this.places.performance = el("section", { class: "performance", data: { group: "performance" }, "aria-label": "performance" });
     this.places.more = el("div", { class: "grid" });
     this.more = el("section", { class: "more", "aria-label": "more instruments" }, el("h2", {}, el("span", { text: "more instruments" })), this.places.more);
+    new IntersectionObserver((seen) => this.look(seen.at(-1).isIntersecting)).observe(this.places.more);
     this.root.append(el("div", { class: "deck" }, ...COLUMNS.map(column), this.places.performance), this.more);
+  }
+
+  // The second page is fetched and kept up to date while it is in sight.
+  look(deep) {
+    if (deep === this.deep) return;
+    this.deep = deep;
+    if (deep) window.dispatchEvent(new Event("cockpit-refresh"));
   }
 
   forget() {
     this.known.forget();
   }
 }
+
+const first = (panel) => Number(panel.group === "performance");
 
 // The panels of the first page.
 function onePage(panels) {

@@ -38,8 +38,10 @@ function facts(answer) {
   add("folder", answer.path);
   if (answer.damaged) add("damaged", answer.damaged);
   for (const [key, value] of Object.entries(metadata)) {
-    if (key === "started") add(key, new Date(value * 1000).toLocaleString());
+    if (key === "started") add("began", new Date(value * 1000).toLocaleString());
     else if (key === "quantities") add(key, value.map((one) => one.name ?? one).join(", "));
+    else if (key === "attempts") add("started", `${value.length === 1 ? "once" : `${value.length} times, the last at step ${whole(value.at(-1).first_step)}`}`);
+    else if (key === "lost") add("records lost", value || null);
     else if (key === "model" && value) add(key, `${value.class ?? "model"}, ${whole(value.elements)} elements, ${value.layers?.length ?? "?"} layers`);
     else if (key === "optimizers") for (const one of value ?? []) add("optimizer", optimizer(one));
     else if (value && typeof value === "object") add(key, Object.entries(value).map(([name, part]) => `${name} ${text(part)}`).join(", "));

@@ -24,7 +24,7 @@ export class Focus {
 
   path() {
     if (!state.panel || !state.runs.length) return null;
-    return `/api/panel?${query({ panel: state.panel, name: state.tab === "layers" ? state.name : "", points: POINTS, known: this.known.marks })}`;
+    return `/api/panel?${query({ panel: state.panel, points: POINTS, known: this.known.marks })}`;
   }
 
   // Follow the address: open, change or close.
@@ -51,14 +51,14 @@ export class Focus {
     const shut = button("close", "Close (Esc)", () => this.dialog.close(), { class: "icon-button shut" });
     const full = button("expand", "Full screen (F)", () => this.fill(), { class: "icon-button shut" });
     this.card.tools.append(full, shut);
-    this.dialog.replaceChildren(el("div", { class: "focus" }, this.card.root,
+    this.dialog.replaceChildren(el("div", { class: "focus", tabindex: "-1", autofocus: true }, this.card.root,
       el("aside", {}, this.question, this.aid, this.note, this.beside.root)));
   }
 
   show(answer) {
     if (!this.card || answer.panels[0].id !== state.panel) return;
     const [panel, ...beside] = this.known.merge([...answer.panels, ...answer.beside]);
-    this.card.show({ ...panel, from: state.tab === "layers" ? state.name : "" });
+    this.card.show(panel);
     write(this.question, panel.question);
     write(this.note, panel.note ?? "");
     if (this.told !== panel.aid) {
@@ -66,7 +66,7 @@ export class Focus {
       this.aid.replaceChildren(...panel.aid.split(/\n+/).map((line) => el("p", { text: line })));
     }
     this.beside.root.hidden = !beside.length;
-    if (beside.length) this.beside.show({ ...beside[0], from: answer.name });
+    if (beside.length) this.beside.show(beside[0]);
   }
 
   fill() {

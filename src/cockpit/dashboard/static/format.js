@@ -6,7 +6,7 @@ export function number(value, digits = 4) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size >= 1e5 || size < 1e-3) return value.toExponential(Math.max(digits - 2, 1)).replace("e+", "e");
-  if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  if (Number.isInteger(value) || size >= 1000) return Math.round(value).toLocaleString("en-US");
   return String(Number(value.toPrecision(digits)));
 }
 

@@ -10,15 +10,15 @@ export class Known {
     return [...this.panels].map(([id, panel]) => `${id}:${panel.marks}`).join(",");
   }
 
-  // Complete an answer's panels with what is known of them.
-  merge(panels) {
+  // Complete an answer's panels with what is known of them; keep those that it does not mention, or drop them.
+  merge(panels, keep = false) {
     const whole = panels.map((panel) => {
       const old = this.panels.get(panel.id);
       const datasets = panel.datasets ?? old?.datasets ?? {};
       return { ...panel, spec: panel.spec ?? old?.spec, datasets };
     });
-    this.panels = new Map(whole.map((panel) => [panel.id, panel]));
-    return whole;
+    this.panels = new Map([...(keep ? this.panels : []), ...whole.map((panel) => [panel.id, panel])]);
+    return [...this.panels.values()];
   }
 
   forget() {

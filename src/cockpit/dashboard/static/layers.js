@@ -13,7 +13,9 @@ export class Layers {
     this.choice = el("select", { "aria-label": "Quantity", onchange: () => set({ name: this.choice.value }) });
     this.of = el("span", { class: "of" });
     this.grid = el("div", { class: "grid wide" });
-    root.append(el("div", { class: "bar" }, el("label", { class: "field" }, el("span", { text: "quantity" }), this.choice), this.of), this.grid);
+    this.nothing = el("div", { class: "blank", hidden: true }, el("h2", { text: "Nothing is known layer by layer" }),
+      el("p", { text: "This run holds no quantity that is measured for each parameter. To get some: cockpit.watch(..., quantities=\"economy\")." }));
+    root.append(el("div", { class: "bar" }, el("label", { class: "field" }, el("span", { text: "quantity" }), this.choice), this.of), this.nothing, this.grid);
   }
 
   path() {
@@ -22,13 +24,14 @@ export class Layers {
   }
 
   show(answer) {
-    const names = [...new Set([...answer.layered, answer.name])];
+    const names = answer.layered;
+    this.nothing.hidden = names.length > 0;
     if (this.choice.childElementCount !== names.length || this.choice.value !== answer.name) {
       this.choice.replaceChildren(...names.map((name) => el("option", { value: name, text: name })));
       this.choice.value = answer.name;
     }
     this.of.textContent = state.runs.length > 1 ? `of ${answer.runs[0].name}, the first of the chosen runs` : "";
-    const panels = this.known.merge(answer.panels).map((panel) => ({ ...panel, from: answer.name }));
+    const panels = this.known.merge(answer.panels);
     this.cards.show(panels, () => this.grid);
   }
 

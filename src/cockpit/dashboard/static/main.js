@@ -11,7 +11,7 @@ import { Layers } from "./layers.js";
 import { listen, Poll } from "./net.js";
 import { draw as drawRuns, listed, showRuns } from "./runs.js";
 import { habit, remember, set, state, subscribe } from "./state.js";
-import { apply, learn, onTheme, theme, toggleTheme } from "./theme.js";
+import { apply, onTheme, theme, toggleTheme } from "./theme.js";
 import { showHead } from "./topbar.js";
 
 const LIST = 900; // milliseconds between two readings of the list
@@ -65,10 +65,10 @@ function show(changed = []) {
   data.refresh({ changed: true });
 }
 
-function news(changed) {
+function news({ changed, listed }) {
   if (document.hidden) return;
-  if (!changed.length || changed.some((id) => state.runs.includes(id))) (focus.open ? focus.poll : data).refresh();
-  listDue ??= setTimeout(() => {
+  if (changed.some((id) => state.runs.includes(id))) (focus.open ? focus.poll : data).refresh();
+  if (listed) listDue ??= setTimeout(() => {
     listDue = null;
     list.refresh();
   }, LIST);
@@ -120,7 +120,6 @@ function wire() {
 
 async function begin() {
   wire();
-  await learn();
   apply();
   onTheme(() => {
     byId("toggle-theme").replaceChildren(icon(theme() === "dark" ? "sun" : "moon"));

@@ -1,5 +1,7 @@
 // Talking to the server: at most one request of a kind under way, and news as they happen.
 
+const BREATH = 250; // milliseconds between two readings of the same thing
+
 export class Trouble extends Error {}
 
 export async function ask(path, signal) {
@@ -19,31 +21,49 @@ export async function ask(path, signal) {
 // Asks again only when the last answer is in; a changed question replaces the one under way.
 export class Poll {
   constructor(path, use, fail) {
-    Object.assign(this, { path, use, fail, busy: false, again: false, abort: null });
+    Object.assign(this, { path, use, fail, busy: false, again: false, abort: null, rest: null });
   }
 
   refresh({ changed = false } = {}) {
     if (this.busy) {
       this.again = true;
-      if (changed) this.abort?.abort();
+      if (changed) this.hurry();
       return;
     }
     this.run();
+  }
+
+  // The answer under way, or the pause after it, is no longer of interest.
+  hurry() {
+    this.abort?.abort();
+    this.rest?.();
   }
 
   async run() {
     this.busy = true;
     this.again = false;
     this.abort = new AbortController();
+    const begin = performance.now();
     try {
       const path = this.path();
       if (path) await this.use(await ask(path, this.abort.signal));
     } catch (error) {
       if (error.name !== "AbortError") this.fail(error);
-    } finally {
-      this.busy = false;
-      if (this.again) this.run();
     }
+    await this.pause(Math.max((performance.now() - begin) / 2, BREATH));
+    this.busy = false;
+    if (this.again) this.run();
+  }
+
+  // A page that takes long to fill must still answer to the hand in between.
+  pause(time) {
+    return new Promise((go) => {
+      const timer = setTimeout(go, Math.min(time, 500));
+      this.rest = () => {
+        clearTimeout(timer);
+        go();
+      };
+    });
   }
 }
 
@@ -56,5 +76,5 @@ export function listen(onChanged, onState) {
       setTimeout(() => listen(onChanged, onState), 2000);
     }
   };
-  events.onmessage = (message) => onChanged(JSON.parse(message.data).changed);
+  events.onmessage = (message) => onChanged(JSON.parse(message.data));
 }

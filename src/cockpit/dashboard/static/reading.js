@@ -1,15 +1,30 @@
 // The values of a panel at a step, read from the rows its lines were drawn from.
 
 const tables = new WeakMap(); // datasets: series that can be searched
-const NAMED = 3; // series whose values fit into a panel's head
+const [NAMED, COLOURED] = [3, 6]; // values that fit into a panel's head: with their names, or in their colours
+const LETTERS = 20; // of all names together
+let colours = new Map();
 
+// Runs by the names that the panels give them: told apart by a number where two share one.
+export function learnColours(heads) {
+  const seen = new Map();
+  colours = new Map(heads.map(({ name, colour }) => {
+    seen.set(name, (seen.get(name) ?? 0) + 1);
+    return [seen.get(name) === 1 ? name : `${name} (${seen.get(name)})`, colour];
+  }));
+}
+
+// Values with a name or, where several runs are shown, the first quantity of each with the run's colour.
 export function nearest(panel, step) {
-  const found = [];
-  for (const series of seriesOf(panel)) {
+  const all = seriesOf(panel);
+  const several = new Set(all.map((series) => series.run)).size > 1;
+  const shown = several ? all.filter((series) => series.label === all[0].label).slice(0, COLOURED) : all.slice(0, NAMED);
+  const letters = shown.reduce((sum, series) => sum + series.label.length, 0);
+  const named = !several && all.length > 1 && letters <= LETTERS; // else the legend tells the order
+  return shown.map((series) => {
     const row = series.rows[search(series.rows, step)];
-    if (row) found.push([series.name, row.v]);
-  }
-  return found.slice(0, NAMED);
+    return { name: named ? series.label : "", value: row.v, colour: several ? colours.get(series.run) : null };
+  });
 }
 
 function seriesOf(panel) {
@@ -25,13 +40,8 @@ function collect(lines) {
     if (!all.has(key)) all.set(key, { run: row.run, label: row.k, rows: [] });
     all.get(key).rows.push(row);
   }
-  const found = [...all.values()];
-  const [runs, labels] = [new Set(found.map((one) => one.run)), new Set(found.map((one) => one.label))];
-  for (const series of found) {
-    series.rows.sort((a, b) => a.step - b.step);
-    series.name = [runs.size > 1 && series.run, labels.size > 1 && series.label].filter(Boolean).join(" ");
-  }
-  return found;
+  for (const series of all.values()) series.rows.sort((a, b) => a.step - b.step);
+  return [...all.values()];
 }
 
 function search(rows, step) {

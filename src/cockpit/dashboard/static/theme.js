@@ -25,17 +25,14 @@ export function apply() {
 }
 
 // The charts' colours come from the same place as those of figures on paper.
-let configs = {};
+const look = ask("/api/look");
 
-export async function learn() {
-  configs = (await ask("/api/look")).themes;
-}
-
-export function chartConfig(large = false) {
-  const config = structuredClone(configs[theme()]);
+export async function chartConfig(large = false) {
+  const config = structuredClone((await look).themes[theme()]);
   const more = large ? 3 : 0.5; // points that the type may be larger than on the deck of a figure
   for (const part of ["axis", "legend"]) for (const key of ["labelFontSize", "titleFontSize"]) config[part][key] += more;
   config.text.fontSize += more;
+  config.axisY = { minExtent: large ? 40 : 26, ...config.axisY }; // longer numbers do not move the picture
   return { ...config, background: "transparent" };
 }
 

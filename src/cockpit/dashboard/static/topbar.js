@@ -1,6 +1,7 @@
 // The top bar: which run, how it is, how far it is, what watching costs, and the lamps.
 
 import { byId, el, write } from "./dom.js";
+import { learnColours } from "./reading.js";
 import { duration, percent, whole } from "./format.js";
 
 const WORDS = { running: "running", finished: "finished", crashed: "crashed", stale: "stale" };
@@ -23,6 +24,7 @@ export function showHead(heads, now) {
   write(byId("run-name"), head.name);
   byId("run-name").title = head.name;
   showOthers(heads);
+  learnColours(heads);
   const state = byId("run-state");
   state.dataset.state = head.state;
   write(state, WORDS[head.state] ?? head.state);
@@ -58,7 +60,8 @@ function tick() {
   const running = head.state === "running";
   const elapsed = running && head.started ? Date.now() / 1000 + skew - head.started : head.elapsed;
   write(byId("fact-elapsed"), duration(elapsed));
-  const left = running && head.steps && head.step > 0 ? (elapsed * Math.max(head.steps - head.step - 1, 0)) / (head.step + 1) : null;
+  const done = head.step === null ? 0 : head.step + 1 - head.first;
+  const left = running && head.steps && done > 0 ? (elapsed * Math.max(head.steps - head.step - 1, 0)) / done : null;
   byId("remaining").hidden = !running;
   write(byId("fact-remaining"), left === null ? "–" : duration(left));
 }

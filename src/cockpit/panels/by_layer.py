@@ -1,18 +1,19 @@
 """A per-parameter quantity layer by layer: over steps, as ranges, by type, and relative to the weights."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from cockpit.core.source import Series, Values
 from cockpit.panels._base import Instrument, Panel, Row, Spec, slug
-from cockpit.panels.axes import SHORT, expr, fitted, param, step_params, step_x
+from cockpit.panels.axes import SHORT, expr, fitted, log_colour, param, step_params, step_x, ticks_at
 from cockpit.panels.columns import spread_steps, step_edges
 from cockpit.panels.lines import Chart, Track, draw
 from cockpit.panels.net import Layer, bands, by_type, combined, layers_of, rule_of
 from cockpit.panels.rows import table
 from cockpit.panels.runs import Runs
-from cockpit.panels.theme import ACCENTS, QUIET
+from cockpit.panels.theme import ACCENTS, OKABE_ITO, QUIET
 from cockpit.panels.thin import thin
 from cockpit.panels.undefined import nothing_to_see
 
@@ -74,7 +75,8 @@ def heat_of(runs: Runs, words: Instrument, name: str) -> Panel:
     holding = runs.holding(name)
     if not holding:
         return words.nothing(nothing_to_see(runs, words.names))
-    return _heat(runs.only(holding[0]), words, name, lambda values, layers: values)
+    made = _heat(runs.only(holding[0]), words, name, lambda values, layers: values)
+    return replace(made, note=f"{runs.labels[holding[0]]}, {made.note}") if runs.several else made
 
 
 def weights(runs: Runs, name: str) -> Panel:
@@ -129,7 +131,7 @@ def rows_y(names: Sequence[str], title: str | None = None) -> Spec:
     """A vertical axis with one row for each layer, the first one on top; the names are a parameter."""
     scale = {"domain": [expr("length(rows) - 0.5"), -0.5], "nice": False, "zero": False}
     every = expr("sequence(0, length(rows), max(ceil(length(rows) / max(floor(height / 10), 1)), 1))")
-    axis = {"title": title, "values": every, "grid": False, "labelExpr": "rows[datum.value]", "labelLimit": 90}
+    axis = {"title": title, **ticks_at(every), "grid": False, "labelExpr": "rows[datum.value]", "labelLimit": 90}
     return {"field": "r", "type": "quantitative", "scale": scale, "axis": {**axis, "labelOverlap": False}}
 
 
@@ -139,12 +141,24 @@ def row_ends(y: Spec) -> tuple[list[Spec], Spec]:
     return ends, {"y": {**y, "field": "r1"}, "y2": {"field": "r2"}}
 
 
+def depth_colour(field: str, names: list[str]) -> tuple[Spec, list[Spec]]:
+    """Layers told apart by colour: a few by name, many by depth; and the parameters this needs."""
+    params = [param("rows", names)]
+    legend: Spec = {"title": None, "labelExpr": "rows[datum.value]", "labelLimit": 80}
+    if len(names) <= len(OKABE_ITO):
+        scale = {"domain": list(range(len(names))), "range": list(OKABE_ITO[: len(names)])}
+        legend |= {"symbolType": "square", "symbolOpacity": 1, "symbolStrokeWidth": 0}
+        return {"field": field, "type": "nominal", "scale": scale, "legend": legend}, params
+    ends = expr("[0, floor(length(rows) / 3), floor(2 * length(rows) / 3), length(rows) - 1]")
+    legend |= {**ticks_at(ends), "title": "depth", "gradientLength": expr("max(height - 20, 20)")}
+    scale = {"domain": [0, expr("length(rows) - 1")], "nice": False}
+    return {"field": field, "type": "quantitative", "scale": scale, "legend": legend}, params
+
+
 def heat_spec(runs: Runs, names: list[str], title: str, low: float, high: float) -> Spec:
     """Cells of layer and step on a log colour scale; exactly 0 is grey."""
     ends, y = row_ends(rows_y(names))
-    legend = {"title": title, "tickCount": 3, "labelExpr": SHORT, "gradientLength": expr("max(height - 20, 20)")}
-    scale = {"type": "log", "domain": [expr("least"), expr("most")], "clamp": True}
-    colour = {"field": "m", "type": "quantitative", "scale": scale, "legend": legend}
+    colour, tones = log_colour("m", title, low, high)
     tips = [{"field": "at", "title": "step"}, {"field": "layer", "title": "layer"}, {"field": "c", "title": title}]
     named = {"calculate": "rows[datum.r]", "as": "layer"}
     rect = {"type": "rect", "clip": True}
@@ -160,7 +174,7 @@ def heat_spec(runs: Runs, names: list[str], title: str, low: float, high: float)
             "encoding": {"tooltip": tips},
         },
     ]
-    params = [*step_params(runs), param("rows", names), param("least", low), param("most", high)]
+    params = [*step_params(runs), param("rows", names), *tones]
     encoding = {"x": step_x(runs), "x2": {"field": "s2"}, **y}
     data = {"data": {"name": "cells"}, "transform": [*ends, named]}
     return {"params": params, **data, "encoding": encoding, "layer": layers}
@@ -187,12 +201,14 @@ def ranges(runs: Runs, name: str) -> Panel:
             row = {"r": place, "low": low, "q1": first, "q3": third, "high": high, "layer": layer.name}
             rows.append(row | ({"v": last} if np.isfinite(last) and axis.holds(np.array(last)) else {}))
     params = [*axis.params, param("rows", [layer.name for layer in layers])]
-    return words.panel({"params": params, **_range_spec(name, axis.type)}, {"rows": rows}, f"dot: step {parts.steps[now]}")
+    return words.panel(
+        {"params": params, **_range_spec(name, axis.type)}, {"rows": rows}, f"dot: step {parts.steps[now]}"
+    )
 
 
 def _range_spec(name: str, kind: str) -> Spec:
     scale = {"type": kind, "domain": [expr("ylo"), expr("yhi")], "nice": False}
-    axis = {"title": name, "values": expr("yticks"), "labelExpr": SHORT}
+    axis = {"title": name, **ticks_at(expr("yticks")), "labelExpr": SHORT}
     x = {"type": "quantitative", "scale": scale, "axis": axis}
     accent = ACCENTS["step size"]
     tips = [{"field": field} for field in ("layer", "low", "q1", "v", "q3", "high")]
@@ -226,13 +242,12 @@ def lines(runs: Runs, name: str) -> Panel:
         there = axis.holds(series.values)
         drawn = thin(Series(series.steps[there], series.values[there]), points, runs.log, runs.view.span)
         rows += table(step=drawn.steps, v=drawn.values, k=layer.name, depth=place)
-    legend = {"title": "depth", "tickCount": 3, "format": "d", "gradientLength": expr("max(height - 20, 20)")}
-    colour = {"field": "depth", "type": "quantitative", "legend": legend, "scale": {"domain": [0, expr("deepest")]}}
+    colour, tones = depth_colour("depth", [layer.name for layer in layers])
     encoding = {
         **{"x": step_x(runs), "y": axis.y(name), "color": colour, "detail": [{"field": "k"}]},
         "tooltip": [{"field": "k", "title": "layer"}],
     }
-    params = [*step_params(runs), *axis.params, param("deepest", max(len(layers) - 1, 1))]
+    params = [*step_params(runs), *axis.params, *tones]
     spec = {"params": params, "data": {"name": "lines"}, "mark": {"type": "line", "clip": True, "strokeWidth": 1.2}}
     return words.panel({**spec, "encoding": encoding}, {"lines": rows})
 

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from cockpit.core.histogram import Histogram
 from cockpit.core.source import Values
 from cockpit.panels._base import Instrument, Panel, Row, Spec
-from cockpit.panels.axes import SHORT, expr, param
+from cockpit.panels.axes import SHORT, expr, log_colour, param
+from cockpit.panels.by_layer import depth_colour, heat_spec, identity, row_ends, rows_y
 from cockpit.panels.columns import spread_steps, step_edges
 from cockpit.panels.hist1d import centre
-from cockpit.panels.layers import heat_spec, identity, row_ends, rows_y
-from cockpit.panels.lines import DASHES, SERIES
+from cockpit.panels.lines import DASHES, SERIES, TOP
 from cockpit.panels.net import Layer, bands, by_type, counts_of, layers_of
 from cockpit.panels.rows import table
 from cockpit.panels.runs import Runs
@@ -40,9 +40,9 @@ AIDS = {
     "Healthy is rows of similar tone; layers that turn grey get no gradient any more.",
     "bytype": "Share of the elements in each bin (log), for all layers of one type together. Healthy is similar "
     "outlines; when one type is far wider, give it its own learning rate or clip it.",
-    "cloud": "Parameter against gradient element, coloured by the layer that has most elements there, fainter where "
-    "there are few. Healthy is layers that overlap around the origin; one colour alone at the border names the layer "
-    "whose weights or gradients are too large.",
+    "cloud": "Parameter against gradient element, coloured by the layer with the largest share of its elements there, "
+    "fainter where there are few. Healthy is layers that overlap around the origin; one colour alone at the border "
+    "names the layer whose weights or gradients are too large.",
     "parameters": "Share of a layer's parameters in each bin, darker is more (log). Healthy is rows alike; mass at "
     "the border: weights grow too large, add weight decay.",
     "gradients": "Share of a layer's gradient elements in each bin, darker is more (log). Healthy is rows alike; a "
@@ -141,11 +141,8 @@ def _cells(runs: Runs, name: str, what: str, axis: int) -> Panel:
     cells = table(x=edges[column], x2=edges[column + 1], r=row, c=joined[row, column])
     x, params = _x(one, axis, runs.view.range, shares, AXES[axis])
     ends, y = row_ends(rows_y([]))
-    legend = {"title": "share", "tickCount": 3, "labelExpr": SHORT, "gradientLength": expr("max(height - 20, 20)")}
-    scale = {"type": "log", "domain": [expr("least"), 1], "clamp": True}
-    colour = {"field": "c", "type": "quantitative", "scale": scale, "legend": legend}
-    least = float(joined[joined > 0].min(initial=0.1))
-    params += [param("rows", [layer.name for layer in layers]), param("least", min(least, 0.1))]
+    colour, tones = log_colour("c", "share", float(joined[joined > 0].min(initial=0.1)), 1.0)
+    params += [param("rows", [layer.name for layer in layers]), *tones]
     tips = [{"field": "layer"}, {"field": "x", "title": "from"}, {"field": "c", "title": "share"}]
     data = {"data": {"name": "cells"}, "transform": [*ends, {"calculate": "rows[datum.r]", "as": "layer"}]}
     encoding = {"x": x, "x2": {"field": "x2"}, **y, "color": colour, "tooltip": tips}
@@ -218,7 +215,7 @@ def by_types(runs: Runs, name: str) -> Panel:
     scale = {"type": "log", "domain": [expr("least"), 1], "nice": False}
     y_axis = {"title": "share", "labelExpr": SHORT, "tickCount": 4}
     labels = [kind.name for kind in kinds]
-    legend = {"orient": "top", "title": None, "symbolType": "stroke"} if len(labels) > 1 else None
+    legend = dict(TOP) if len(labels) > 1 else None
     tones = [ACCENTS["gradients"], *SERIES, *RUNS][: len(labels)]
     encoding = {
         "x": x,
@@ -236,7 +233,7 @@ def by_types(runs: Runs, name: str) -> Panel:
 
 
 def cloud(runs: Runs, name: str) -> Panel:
-    """The two-dimensional histogram, each cell coloured by the layer that has most elements in it."""
+    """The two-dimensional histogram, each cell coloured by the layer that has most of its own elements there."""
     words, found = instrument("cloud", name), _now(runs, name)
     if found is None or not found[2]:
         return words.nothing(_missing(runs, name))
@@ -244,7 +241,9 @@ def cloud(runs: Runs, name: str) -> Panel:
     layers, parts = bands(layers, ROWS), one.parts
     held = [counts_of(parts, layer) for layer in layers]
     counts = np.array([np.zeros(one.shape, np.int64) if part is None else part for part in held])
-    total, most = counts.sum(0), counts.argmax(0)
+    total = counts.sum(0)
+    shares = counts / np.maximum(counts.sum((1, 2)), 1)[:, None, None]  # so that a small layer is seen beside a big one
+    most = shares.argmax(0)
     row, column = np.nonzero(total)
     here = total[row, column]
     cells = table(
@@ -254,21 +253,17 @@ def cloud(runs: Runs, name: str) -> Panel:
         y2=one.edges[0][row + 1],
         r=most[row, column],
         n=here,
-        o=0.35 + 0.65 * np.log1p(here) / np.log1p(max(int(here.max(initial=1)), 1)),
+        o=0.45 + 0.55 * np.log1p(here) / np.log1p(max(int(here.max(initial=1)), 1)),
     )
     x, params = _x(one, 1, runs.view.range, total, AXES[1])
-    params += [param("rows", [layer.name for layer in layers])]
-    return words.panel({"params": params, **_cloud_spec(x, layers, one, runs.view.range, total)}, {"cells": cells}, f"step {step}")
+    colour, tones = depth_colour("r", [layer.name for layer in layers])
+    y, limits = _x(one, 0, runs.view.range, total.T, AXES[0])
+    y = {**y, "field": "y", "scale": {**y["scale"], "domain": [expr("bottom"), expr("ceiling")]}}
+    params += [*tones, param("bottom", limits[0]["value"]), param("ceiling", limits[1]["value"])]
+    return words.panel({"params": params, **_cloud_spec(x, y, colour)}, {"cells": cells}, f"step {step}")
 
 
-def _cloud_spec(x: Spec, layers: list[Layer], one: Histogram, how: str, total: Values) -> Spec:
-    y, limits = _x(one, 0, how, np.asarray(total).T, AXES[0])
-    y = {**y, "field": "y", "scale": {**y["scale"], "domain": [limit["value"] for limit in limits]}}
-    few = len(layers) <= 7
-    scale: Spec = {"domain": list(range(len(layers))), "range": list(RUNS[: len(layers)])} if few else {}
-    legend = {"title": "layer" if few else "depth", "labelExpr": "rows[datum.value]", "labelLimit": 80}
-    legend |= {"symbolType": "square", "symbolOpacity": 1} if few else {"tickCount": 4, "gradientLength": expr("max(height - 20, 20)")}
-    colour = {"field": "r", "type": "nominal" if few else "quantitative", "scale": scale, "legend": legend}
+def _cloud_spec(x: Spec, y: Spec, colour: Spec) -> Spec:
     tips = [{"field": "layer", "title": "mostly"}, {"field": "n", "title": "elements"}]
     encoding = {
         **{"x": x, "x2": {"field": "x2"}, "y": y, "y2": {"field": "y2"}, "color": colour, "tooltip": tips},

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.dashboard.runs import frame
+
+from cockpit import store
+from cockpit.dashboard import events as module
+from cockpit.dashboard.events import Events
+from cockpit.dashboard.fleet import Fleet
+
+
+def test_a_page_is_told_which_open_run_changed(tmp_path: Path) -> None:
+    writer = store.create(tmp_path / "run", {"name": "run"})
+    fleet = Fleet(tmp_path)
+    with fleet.reading(["run"]):
+        pass
+
+    async def listen() -> list[dict[str, Any]]:
+        events, told = Events(fleet), []
+        async for message in events.stream():
+            data = [line for line in message.decode().splitlines() if line.startswith("data: ")]
+            told += [json.loads(line.removeprefix("data: ")) for line in data]
+            if len(told) == 1:
+                writer.append(frame(0))
+            if told[-1]["changed"]:
+                events.close()
+        return told
+
+    told = asyncio.run(asyncio.wait_for(listen(), 20))
+    writer.close()
+    assert told[0] == {"changed": [], "listed": True}
+    assert told[-1]["changed"] == ["run"]
+
+
+def test_silence_is_filled_with_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PULSE", 0.01)
+    monkeypatch.setattr(module, "HEARTBEAT", 0.05)
+
+    async def listen() -> bytes:
+        stream = Events(Fleet(tmp_path)).stream()
+        await anext(stream)
+        return await anext(stream)
+
+    assert asyncio.run(asyncio.wait_for(listen(), 20)).startswith(b": ")

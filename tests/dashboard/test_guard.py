@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from cockpit.dashboard.app import create_app
+from cockpit.dashboard.guard import is_local
+
+HERE = "http://127.0.0.1:6180"
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:80", "[::1]:6180", "LOCALHOST:1"])
+def test_names_of_this_machine(host: str) -> None:
+    assert is_local(host)
+
+
+@pytest.mark.parametrize("host", ["", "evil.example", "127.0.0.1.evil.example:80", "localhost.evil", "10.0.0.1"])
+def test_other_names(host: str) -> None:
+    assert not is_local(host)
+
+
+def test_a_page_elsewhere_that_points_here_reads_nothing(client: TestClient) -> None:
+    for path in ("/", "/api/runs", "/api/events", "/static/main.js"):
+        answer = client.get(path, headers={"host": "evil.example"})
+        assert answer.status_code == 403
+        assert "http://127.0.0.1" in answer.text
+    assert client.get("/api/runs", headers={"origin": "http://evil.example"}).status_code == 403
+    assert client.get("/api/runs", headers={"origin": HERE}).status_code == 200
+
+
+def test_nothing_can_be_changed(client: TestClient) -> None:
+    assert client.post("/api/runs").status_code == 405
+    assert client.delete("/api/deck").status_code == 405
+
+
+def test_scripts_run_from_this_server_only(client: TestClient) -> None:
+    for path in ("/", "/api/runs", "/nothing"):
+        headers = client.get(path).headers
+        assert "script-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_with_a_token_nobody_reads_without_it(folder: Path) -> None:
+    with TestClient(create_app(folder, "secret"), base_url="http://box:6180", follow_redirects=False) as client:
+        for path in ("/", "/api/runs", "/static/main.js", "/?token=wrong", "/?token="):
+            answer = client.get(path)
+            assert answer.status_code == 401, path
+            assert "cockpit ui" in answer.text
+        client.cookies.set("cockpit_token", "wrong")
+        assert client.get("/api/runs").status_code == 401
+
+
+def test_the_token_moves_from_the_address_into_a_cookie(folder: Path) -> None:
+    with TestClient(create_app(folder, "secret"), base_url="http://box:6180", follow_redirects=False) as client:
+        answer = client.get("/?token=secret&a=1")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/?a=1")
+        assert {"HttpOnly", "SameSite=Lax"} <= set(answer.headers["set-cookie"].split("; "))
+        assert client.get("/api/runs").status_code == 200
+        assert client.get("/api/runs", headers={"origin": "http://evil.example"}).status_code == 401
+
+
+def test_the_redirect_never_leaves_the_server(folder: Path) -> None:
+    with TestClient(create_app(folder, "secret"), base_url="http://box:6180", follow_redirects=False) as client:
+        answer = client.get("http://box:6180//evil.example/?token=secret")
+        assert answer.headers["location"].startswith("/")
+        assert not answer.headers["location"].startswith("//")
+
+
+def test_files_outside_the_page_are_not_served(client: TestClient) -> None:
+    for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd"):
+        assert client.get(path).status_code in (403, 404)

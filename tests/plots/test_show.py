@@ -1,0 +1,137 @@
+"""The state of a run in one screen."""
+
+from __future__ import annotations
+
+import time
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from tests.plots.samples import LATER, METADATA, frame, records
+
+from cockpit import store
+from cockpit.core.recorded import Recorded
+from cockpit.plots import show
+from cockpit.store.run import StoredRun
+
+
+class Flight(Recorded):
+    """A run that grows each time one looks at it, and ends."""
+
+    path, state, reason, damaged = "/runs/a", "running", None, None
+    reached, updated, left = 10, METADATA["started"] + 50.0, 0
+
+    def refresh(self) -> bool:
+        self.left -= 1
+        self.updated += 1
+        self.state = "running" if self.left > 0 else "finished"
+        return True
+
+
+def flight(**known: Any) -> Flight:
+    metadata = {**METADATA, **known.pop("metadata", {})}
+    made = Flight(records(), known.pop("name", "digits"), metadata)
+    for name, value in known.items():
+        setattr(made, name, value)
+    return made
+
+
+def shown(run: Any, width: int = 80, height: int = 60, terminal: bool = False) -> str:
+    paper = StringIO()
+    show.show(run, Console(file=paper, width=width, height=height, color_system=None, force_terminal=terminal))
+    return paper.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_everything_is_there_and_fits(width: int) -> None:
+    found = shown(flight(), width)
+    words = "digits RUNNING 50% Sequential 2,698 SGD 0.1 CrossEntropyLoss cpu laptop train.py 0123abcdef main changes"
+    for word in [*words.split(), "step 10 of 20", "0:50 elapsed", "0:50 left", "10 steps tracked", "10.0% of the time"]:
+        assert word in found
+    assert f"Undefined: Alpha at step 9: {LATER}." in found
+    assert all(len(line) <= width for line in found.splitlines())
+
+
+def test_what_everybody_watches_comes_first() -> None:
+    found = shown(flight())
+    assert found.index("Loss") < found.index("Fuel") < found.index("STEP SIZE") < found.index("CURVATURE")
+    assert "tracking_seconds" not in found, "the heading tells the cost"
+
+
+def test_a_small_terminal_gets_no_empty_lines() -> None:
+    roomy, tight = (shown(flight(), height=height, terminal=True) for height in (60, 24))
+    assert len(tight.splitlines()) <= 24 < len(roomy.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"state": "crashed", "reason": "RuntimeError: no"}, "digits  CRASHED  RuntimeError: no"),
+        ({"state": "finished", "reached": 19}, "100%"),
+        ({"state": "finished", "reached": 20}, "0.4 steps/s"),
+        ({"metadata": {"steps": None}}, "step 10, 0:50 elapsed, 0.2 steps/s"),
+        ({"metadata": {"lost": 7}}, "7 records were lost"),
+        ({"damaged": "3 frames"}, "damaged: 3 frames"),
+        ({"updated": METADATA["started"] + 7300}, "2:01:40 elapsed"),
+        ({"name": "a\x1b[31m"}, "a?[31m"),
+    ],
+)
+def test_what_is_said(known: dict[str, Any], said: str) -> None:
+    assert said in shown(flight(**known))
+
+
+def test_little_is_known() -> None:
+    found = shown(Recorded(records(), "a log"))
+    assert found.startswith("a log  IN MEMORY\nstep 9\n")
+    assert "No step has been tracked yet." in shown(Recorded([], "new"))
+
+
+# ---- follow
+
+
+def test_only_news_are_told() -> None:
+    """The clock alone is no news; the end is."""
+    told = [(facts["state"], facts["elapsed"]) for facts in show.changes(flight(left=4), pause=lambda seconds: None)]
+    assert told == [("running", 51.0), ("finished", 54.0)]
+    assert len(list(show.looks(flight(left=4), pause=lambda seconds: None))) == 4
+
+
+def wait_for(run: StoredRun, step: int) -> None:
+    for _ in range(500):
+        run.refresh()
+        if run.last_step == step:
+            return
+        time.sleep(0.01)
+
+
+def test_a_line_for_each_change_where_nobody_looks(tmp_path: Path) -> None:
+    writer = store.create(tmp_path / "a", METADATA)
+    steps = iter(range(3))
+
+    def train(seconds: float) -> None:
+        """Another step is taken while the reader waits."""
+        for step in steps:
+            writer.append(frame(step))
+            writer.step = step
+            wait_for(run, step)
+            return
+        writer.close("crashed", "out of memory")
+
+    run = StoredRun(tmp_path / "a")
+    paper = StringIO()
+    show.follow(run, Console(file=paper, width=200, color_system=None), train)
+    lines = paper.getvalue().splitlines()
+    assert lines[0].startswith("digits, running, no step yet")
+    assert [line for line in lines if "loss 0.667" in line]
+    assert lines[-1].startswith("digits, crashed, step 2 of 20, loss 0.667, Fuel 7.5")
+    assert lines[-1].endswith("out of memory")
+
+
+def test_a_live_screen_ends_with_the_run() -> None:
+    paper = StringIO()
+    console = Console(file=paper, width=80, height=24, force_terminal=True)
+    show.follow(flight(left=3), console, pause=lambda seconds: None)
+    assert "FINISHED" in paper.getvalue()
+    assert paper.getvalue().count("RUNNING") >= 2
