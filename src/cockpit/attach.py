@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from inspect import ismethod
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakMethod
 
 import torch
@@ -28,12 +28,13 @@ from cockpit.engine.placement import Finder
 from cockpit.engine.scaler import LossScale
 from cockpit.engine.settings import Settings
 from cockpit.explain import explain
-from cockpit.plots import notebook
-from cockpit.plots.plotter import CockpitPlotter
 from cockpit.quantities import resolve
 from cockpit.recording import Recording, choose_folder
 from cockpit.store import StoredRun
 from cockpit.tracker import Tracker, learning_rates
+
+if TYPE_CHECKING:
+    from cockpit.plots.notebook import Display
 
 log = logging.getLogger("cockpit")
 
@@ -128,7 +129,7 @@ class Watch:
         self._first = step
         self._model, self._optimizers, self._loss_fn = model, optimizers, loss_fn
         self._recording: Recording | None = None
-        self._display: notebook.Display | None = None
+        self._display: "Display | None" = None
         self._stepped: set[int] = set()
         self._hooks: list[Any] = []
         self._armed = ExitStack()
@@ -177,6 +178,9 @@ class Watch:
 
     def show(self) -> None:
         """In a notebook, show the deck and keep it current while training goes on; elsewhere print it."""
+        from cockpit.plots import notebook  # drawing is loaded where something is drawn
+        from cockpit.plots.plotter import CockpitPlotter
+
         if not notebook.inside():
             CockpitPlotter().plot(self)
         elif self._closed:
@@ -198,7 +202,9 @@ class Watch:
             self._display = None
 
     def _repr_html_(self) -> str:
-        return notebook.html(self.source())
+        from cockpit.plots.notebook import html
+
+        return html(self.source())
 
     def explain(self) -> str:
         """Say what is covered, what is not and why, and what tracking costs."""

@@ -14,6 +14,7 @@ from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 
+EVIL = "<script>document.title='owned'</script>"
 LAYERS = ("0.weight", "0.bias", "2.weight", "2.bias")
 SCALARS = ("Alpha", "NormTest", "InnerTest", "OrthoTest", "HessMaxEV", "TICDiag", "CABS", "EarlyStopping", "MeanGSNR")
 PARTS = ("Distance", "UpdateSize", "GradNorm", "HessTrace")

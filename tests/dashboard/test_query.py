@@ -33,7 +33,9 @@ def test_marks_of_known_panels() -> None:
     assert read("known=loss:ab.cd,alpha:ef.01").known["alpha"] == ("ef", "01")
 
 
-@pytest.mark.parametrize("bad", ["axis=x", "lo=2&hi=2", "smooth=inf", "points=many", "layers=" + "a" * 999, "theme=x", "run=a&" * 500])
+@pytest.mark.parametrize(
+    "bad", ["axis=x", "lo=2&hi=2", "smooth=inf", "points=many", "layers=" + "a" * 999, "theme=x", "run=a&" * 500]
+)
 def test_what_makes_no_sense_is_refused(bad: str) -> None:
     with pytest.raises(CockpitError):
         read(bad)
