@@ -129,7 +129,7 @@ class Watch:
         self._first = step
         self._model, self._optimizers, self._loss_fn = model, optimizers, loss_fn
         self._recording: Recording | None = None
-        self._display: "Display | None" = None
+        self._display: Display | None = None
         self._stepped: set[int] = set()
         self._hooks: list[Any] = []
         self._armed = ExitStack()

@@ -10,7 +10,8 @@ from cockpit.core.errors import CockpitError, unknown
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
-from cockpit.core.source import Parts, Series, Steps
+from cockpit.core.recorded import COUNTED
+from cockpit.core.source import Parts, Series, Steps, Values
 from cockpit.plots.reading import Log, from_path
 from cockpit.store.run import StoredRun
 
@@ -97,7 +98,7 @@ class Run:
         """The steps with a record, in order."""
         found: set[int] = set()
         for name, kind in self.kinds.items():
-            found.update(self.counted(name).tolist() if kind is Kind.HISTOGRAM else self.scalar(name).steps.tolist())
+            found.update(self.counted(name).tolist() if kind in COUNTED else self.scalar(name).steps.tolist())
             found.update(step for steps in self.reasons(name).values() for step in steps)
         return sorted(found)
 
@@ -182,6 +183,10 @@ class Run:
     def histogram(self, name: str, step: int) -> Histogram:
         """See :class:`~cockpit.core.source.Source`."""
         return self._source.histogram(name, step)
+
+    def samples(self, name: str, step: int) -> Values:
+        """See :class:`~cockpit.core.source.Source`."""
+        return self._source.samples(name, step)
 
     def reasons(self, name: str) -> Mapping[str, list[int]]:
         """See :class:`~cockpit.core.source.Source`."""

@@ -18,6 +18,8 @@ FLAGS = [
     *("--disable-sync", "--no-first-run"),
 ]
 
+for library in ("starlette", "uvicorn"):
+    pytest.importorskip(library, reason=f"the page needs {library}: pip install 'cockpit-deck[ui]'")
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright: pip install playwright")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found; set COCKPIT_CHROMIUM to its path")
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
-from tests.dashboard.conftest import EVIL
+from tests.dashboard.client import TestClient
+from tests.dashboard.runs import EVIL
 
 
 def get(client: TestClient, path: str, status: int = 200) -> dict[str, Any]:

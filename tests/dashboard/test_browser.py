@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.dashboard.browser import Tab, browser, needs_chromium
-from tests.dashboard.conftest import EVIL
+from tests.dashboard.runs import EVIL
 
 from cockpit.dashboard.server import start
 

@@ -5,10 +5,8 @@ import io
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
+from tests.dashboard.client import TestClient, connect
 from tests.dashboard.runs import write
-
-from cockpit.dashboard.app import create_app
 
 
 @pytest.mark.parametrize(("form", "begin"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")])
@@ -29,7 +27,7 @@ def test_a_panel_as_numbers_without_thinning(client: TestClient) -> None:
 
 def test_a_name_that_looks_like_a_formula_stays_text(tmp_path: Path) -> None:
     write(tmp_path / "run", name="=HYPERLINK(1)")
-    with TestClient(create_app(tmp_path), base_url="http://127.0.0.1") as client:
+    with connect(tmp_path) as client:
         text = client.get("/api/data?run=run&panel=loss&format=csv").text
     assert "'=HYPERLINK(1)" in text
     assert ",=HYPERLINK" not in text

@@ -3,9 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
+from tests.dashboard.client import TestClient, connect
 
-from cockpit.dashboard.app import create_app
 from cockpit.dashboard.guard import is_local
 
 HERE = "http://127.0.0.1:6180"
@@ -44,7 +43,7 @@ def test_scripts_run_from_this_server_only(client: TestClient) -> None:
 
 
 def test_with_a_token_nobody_reads_without_it(folder: Path) -> None:
-    with TestClient(create_app(folder, "secret"), base_url="http://box:6180", follow_redirects=False) as client:
+    with connect(folder, "secret", "box:6180") as client:
         for path in ("/", "/api/runs", "/static/main.js", "/?token=wrong", "/?token="):
             answer = client.get(path)
             assert answer.status_code == 401, path
@@ -54,7 +53,7 @@ def test_with_a_token_nobody_reads_without_it(folder: Path) -> None:
 
 
 def test_the_token_moves_from_the_address_into_a_cookie(folder: Path) -> None:
-    with TestClient(create_app(folder, "secret"), base_url="http://box:6180", follow_redirects=False) as client:
+    with connect(folder, "secret", "box:6180") as client:
         answer = client.get("/?token=secret&a=1")
         assert (answer.status_code, answer.headers["location"]) == (303, "/?a=1")
         assert {"HttpOnly", "SameSite=Lax"} <= set(answer.headers["set-cookie"].split("; "))
@@ -63,7 +62,7 @@ def test_the_token_moves_from_the_address_into_a_cookie(folder: Path) -> None:
 
 
 def test_the_redirect_never_leaves_the_server(folder: Path) -> None:
-    with TestClient(create_app(folder, "secret"), base_url="http://box:6180", follow_redirects=False) as client:
+    with connect(folder, "secret", "box:6180") as client:
         answer = client.get("http://box:6180//evil.example/?token=secret")
         assert answer.headers["location"].startswith("/")
         assert not answer.headers["location"].startswith("//")

@@ -17,7 +17,8 @@ from cockpit.core.errors import CockpitError
 from cockpit.dashboard import server
 from cockpit.dashboard.server import address, bind, start
 
-pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'cockpit-deck[ui]'")
+for library in ("starlette", "uvicorn"):
+    pytest.importorskip(library, reason=f"the page needs {library}: pip install 'cockpit-deck[ui]'")
 
 SERVE = "from cockpit.dashboard.server import serve; from pathlib import Path; serve(Path('.'), {arguments})"
 

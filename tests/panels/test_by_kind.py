@@ -45,8 +45,9 @@ def test_totals_by_kind() -> None:
     assert {row["v"] for row in rows} == {5.0}
 
 
-def test_samples_cannot_be_drawn_and_say_so() -> None:
-    assert "export" in str(panel([only(Kind.PER_SAMPLE, np.ones(4))], "of-Own").empty)
+def test_samples_are_drawn_by_their_spread() -> None:
+    rows = panel([only(Kind.PER_SAMPLE, np.array([4.0, 1.0, 2.0]))], "of-Own").datasets["lines"]
+    assert {(row["k"], row["v"]) for row in rows} == {("largest", 4.0), ("median", 2.0), ("smallest", 1.0)}
 
 
 def test_ids_are_safe_and_different() -> None:

@@ -135,6 +135,8 @@ class StoreContract:
                 assert same(one.values, other.values), (name, key)
         for name in ("Hist1d", "Hist2d"):
             assert all(run.histogram(name, step) == memory.histogram(name, step) for step in run.counted(name))
+        assert run.counted("Losses").tolist() == list(range(7))
+        assert all(same(run.samples("Losses", step), memory.samples("Losses", step)) for step in range(7))
         assert run.output().keys() == set(range(7))
 
     def test_a_reader_follows(self, folder: Path, writer: Writer) -> None:

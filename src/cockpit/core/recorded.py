@@ -11,6 +11,7 @@ from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 from cockpit.core.source import Parts, Series, Steps, Values, total
 
+COUNTED = frozenset({Kind.HISTOGRAM, Kind.PER_SAMPLE})  # many numbers a step, read one step at a time
 SUMMED = frozenset({"HessTrace"})  # in a log without details; else the detail ``total`` says it
 
 
@@ -61,13 +62,20 @@ class Recorded:
 
     def counted(self, name: str) -> Steps:
         """See :class:`~cockpit.core.source.Source`."""
-        return _steps([record for record in self._of(name, Kind.HISTOGRAM) if record.value is not None])
+        kind = self.kinds.get(name)
+        if kind is None or kind not in COUNTED:
+            return _steps([])
+        return _steps([record for record in self._of(name, kind) if record.value is not None])
 
     def histogram(self, name: str, step: int) -> Histogram:
         """See :class:`~cockpit.core.source.Source`."""
         value = self._records[name][step].value
         assert isinstance(value, Histogram)
         return value
+
+    def samples(self, name: str, step: int) -> Values:
+        """See :class:`~cockpit.core.source.Source`."""
+        return np.asarray(self._records[name][step].value, dtype=np.float64).reshape(-1)
 
     def reasons(self, name: str) -> dict[str, list[int]]:
         """See :class:`~cockpit.core.source.Source`."""

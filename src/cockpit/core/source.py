@@ -70,10 +70,13 @@ class Source(Protocol):
         """A word that belongs to a value, e.g. which curvature was used; the last one, None if there is none."""
 
     def counted(self, name: str) -> Steps:
-        """The steps that have a histogram."""
+        """The steps that have a histogram, or values per sample."""
 
     def histogram(self, name: str, step: int) -> Histogram:
         """The histogram of one of these steps."""
+
+    def samples(self, name: str, step: int) -> Values:
+        """The values per sample at one of these steps."""
 
     def reasons(self, name: str) -> Mapping[str, list[int]]:
         """Why a value was undefined, and at which steps."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
-from cockpit.core.source import Parts, Series, Source, Steps
+from cockpit.core.source import Parts, Series, Source, Steps, Values
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,10 @@ class Until:
     def histogram(self, name: str, step: int) -> Histogram:
         """See :class:`~cockpit.core.source.Source`."""
         return self.source.histogram(name, step)
+
+    def samples(self, name: str, step: int) -> Values:
+        """See :class:`~cockpit.core.source.Source`."""
+        return self.source.samples(name, step)
 
     def reasons(self, name: str) -> Mapping[str, list[int]]:
         """See :class:`~cockpit.core.source.Source`."""

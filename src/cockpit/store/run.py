@@ -16,7 +16,7 @@ from cockpit.core.errors import CockpitError
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
-from cockpit.core.recorded import SUMMED
+from cockpit.core.recorded import COUNTED, SUMMED
 from cockpit.core.source import Parts, Series, Steps, Values, total
 from cockpit.store import tail
 from cockpit.store.contents import READERS, Contents, holds_run
@@ -203,20 +203,20 @@ class StoredRun:
 
     def counted(self, name: str) -> Steps:
         """See :class:`~cockpit.core.source.Source`."""
-        if self.kinds.get(name) is not Kind.HISTOGRAM:
+        if self.kinds.get(name) not in COUNTED:
             return np.empty(0, np.int64)
         found = np.array(sorted(self._places(name)), dtype=np.int64)
         return found
 
     def _places(self, name: str) -> dict[int, tuple[int, Field]]:
-        """Frame and field of each histogram, by step."""
+        """Frame and field of each histogram, or of values per sample, by step."""
 
         def build() -> dict[int, tuple[int, Field]]:
             track = self._track(name, NO_VALUE)
             return {
                 int(step): (int(frame), group.field)
                 for group in track.groups
-                if isinstance(group.field.value, list) and group.field.value[0] in ("h", "H")
+                if _many(group.field)
                 for step, frame in zip(track.steps[group.at], group.frames, strict=True)
             }
 
@@ -225,18 +225,25 @@ class StoredRun:
 
     def histogram(self, name: str, step: int) -> Histogram:
         """See :class:`~cockpit.core.source.Source`."""
+        found = self._value(name, step)
+        if not isinstance(found, Histogram):
+            raise CockpitError(f"{name} at step {step} of {self.path} is damaged: it is no histogram")
+        return found
+
+    def samples(self, name: str, step: int) -> Values:
+        """See :class:`~cockpit.core.source.Source`."""
+        return np.asarray(self._value(name, step), dtype=np.float64).reshape(-1)
+
+    def _value(self, name: str, step: int) -> Any:
         with self._lock:
             try:
                 frame, field = self._places(name)[int(step)]
             except KeyError:
-                raise CockpitError(f"{name} has no histogram at step {step}; see counted({name!r})") from None
+                raise CockpitError(f"{name} has no histogram or samples at step {step}; see counted()") from None
             try:
-                for record in self._rebuilt([frame], field.name):
-                    if isinstance(record.value, Histogram):
-                        return record.value
-            except UNREADABLE as error:
+                return next(self._rebuilt([frame], field.name)).value
+            except (*UNREADABLE, StopIteration) as error:
                 raise CockpitError(f"{name} at step {step} of {self.path} cannot be read: {error}") from error
-            raise CockpitError(f"{name} at step {step} of {self.path} is damaged")
 
     def records(self) -> Iterator[Record]:
         """All records with everything that belongs to them, in the order of steps."""
@@ -325,6 +332,12 @@ class StoredRun:
     def _numbers(self, track: Track) -> Iterator[tuple[Group, NDArray[np.float64]]]:
         for group in track.groups:
             yield group, self._contents.columns.numbers(group.layout, group.frames)
+
+
+def _many(field: Field) -> bool:
+    """Whether this is a histogram or an array of values per sample."""
+    marked = isinstance(field.value, list) and field.value[0] in ("h", "H")
+    return marked or field.kind is Kind.PER_SAMPLE
 
 
 def _folder(path: str | Path) -> Path:

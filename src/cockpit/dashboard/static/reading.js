@@ -37,7 +37,7 @@ function collect(lines) {
   for (const row of lines) {
     if (typeof row.v !== "number" || typeof row.step !== "number") continue;
     const key = JSON.stringify([row.run, row.k]);
-    if (!all.has(key)) all.set(key, { run: row.run, label: row.k, rows: [] });
+    if (!all.has(key)) all.set(key, { run: row.run, label: row.k ?? "", rows: [] });
     all.get(key).rows.push(row);
   }
   for (const series of all.values()) series.rows.sort((a, b) => a.step - b.step);
