@@ -194,7 +194,12 @@ class Watch:
         if self.folder is None:
             return self.source
         run = StoredRun(self.folder)
-        return lambda: run if run.refresh() else run
+
+        def current() -> Source:
+            run.refresh()
+            return run
+
+        return current
 
     def _stop_showing(self) -> None:
         if self._display is not None:

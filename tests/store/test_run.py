@@ -66,7 +66,7 @@ def test_to_show_a_curve_no_histogram_is_read(tmp_path: Path, monkeypatch: pytes
     assert asked == []
     assert run.histogram("H", 7) == flat(7)
     assert len(asked) == 1
-    with pytest.raises(CockpitError, match="no histogram at step 99"):
+    with pytest.raises(CockpitError, match="no histogram or samples at step 99"):
         run.histogram("H", 99)
 
 

@@ -43,9 +43,8 @@ def folder(tmp_path: Path) -> Path:
 
 def python(code: str, folder: Path, fails: bool = False) -> str:
     """Run a program; returns what it printed and logged."""
-    done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + code, str(folder)], capture_output=True, encoding="utf-8", timeout=60
-    )
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c"]  # Python 3.12 warns of a fork beside threads
+    done = subprocess.run([*command, PRELUDE + code, str(folder)], capture_output=True, encoding="utf-8", timeout=60)
     assert (done.returncode != 0) == fails, done.stderr
     return done.stdout + done.stderr
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 STATIC = Path(__file__).parent / "static"
+MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 SMALL = 1400  # bytes that are not worth compressing
 
 Download = Callable[[Fleet, Query], tuple[bytes, str, str]]
@@ -31,8 +32,7 @@ def create_app(folder: Path, token: str | None = None) -> Guard:
     """Make the application for the runs below a folder; with a token only for those who have it."""
     try:
         from starlette.applications import Starlette
-        from starlette.routing import Mount, Route
-        from starlette.staticfiles import StaticFiles
+        from starlette.routing import Route
     except ImportError as error:
         raise CockpitError(
             "the page needs starlette, which is not installed; pip install 'cockpit-deck[ui]'"
@@ -41,38 +41,51 @@ def create_app(folder: Path, token: str | None = None) -> Guard:
     threading.Thread(target=fleet.listing, name="cockpit-listing", daemon=True).start()  # read before it is asked for
     events = Events(fleet)
     routes = [
-        Route("/", _page),
+        Route("/", _static("index.html")),
         Route("/vega.js", _script(scripts)),
         Route("/api/events", _events(events)),
         *(Route(f"/api/{name}", _data(fleet, name)) for name in ANSWERS),
         Route("/api/figure", _file(fleet, download.figure)),
         Route("/api/data", _file(fleet, download.data)),
-        Mount("/static", StaticFiles(directory=STATIC)),
+        Route("/static/{name}", _static()),
     ]
     return Guard(Starlette(routes=routes), token, on_close=events.close)
 
 
-async def _page(request: "Request") -> "Response":
-    from starlette.responses import FileResponse
+def _static(always: str = "") -> Callable[..., Any]:
+    """Serve the page's own files from memory; a name is looked up, never joined to a path."""
+    files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in MEDIA}
 
-    return FileResponse(STATIC / "index.html")
+    async def answer(request: "Request") -> "Response":
+        from starlette.responses import Response
+
+        name = always or request.path_params["name"]
+        if name not in files:
+            return Response("there is no such file", 404, media_type="text/plain")
+        return _cached(request, files[name], MEDIA[Path(name).suffix], {})
+
+    return answer
+
+
+def _cached(request: "Request", body: bytes, media: str, headers: dict[str, str]) -> "Response":
+    """Answer with the content, unless the browser has it already."""
+    from starlette.responses import Response
+
+    headers = {**headers, "etag": f'"{crc32(body):08x}"'}
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(status_code=304, headers={"etag": headers["etag"]})
+    return Response(body, media_type=media, headers=headers)
 
 
 def _script(scripts: Scripts) -> Callable[..., Any]:
     async def answer(request: "Request") -> "Response":
-        from starlette.responses import Response
-
         try:
             packed = await asyncio.to_thread(scripts.bundle)
         except CockpitError as error:
             return _json(request, {"error": str(error)}, 500)
-        headers = {"content-encoding": "gzip", "etag": f'"{crc32(packed):08x}"', "vary": "accept-encoding"}
-        if request.headers.get("if-none-match") == headers["etag"]:
-            return Response(status_code=304, headers={"etag": headers["etag"]})
         if not _gzips(request):
-            packed = gzip.decompress(packed)
-            del headers["content-encoding"]
-        return Response(packed, media_type="text/javascript", headers=headers)
+            return _cached(request, gzip.decompress(packed), MEDIA[".js"], {"vary": "accept-encoding"})
+        return _cached(request, packed, MEDIA[".js"], {"content-encoding": "gzip", "vary": "accept-encoding"})
 
     return answer
 

@@ -1,6 +1,7 @@
 // One chart: embedded once, then fed. Only a changed specification, or a grown heap, makes it start again.
 
 import { chartConfig, theme } from "./theme.js";
+import { library } from "./library.js";
 
 const RENEW = 300; // updates after which a view is made anew: streamed data leave traces in the heap
 const OPTIONS = { ast: true, actions: false, defaultStyle: false, renderer: "canvas", mode: "vega-lite", tooltip: () => {}, logLevel: 1 };
@@ -58,7 +59,7 @@ export class Chart {
       const look = `${this.panel.marks.split(".")[0]} ${theme()} ${sized(this.panel.spec) ? "" : `${width}x${height}`}`;
       if (!this.view || look !== this.look || this.updates > RENEW) await this.embed(look, width, height);
       else await this.feed(width, height);
-      this.holder.dataset.points = this.panel.datasets.lines?.length ?? 0;
+      this.holder.dataset.points = this.shown.lines?.length ?? 0;
       [this.holder.dataset.first, this.holder.dataset.last] = this.shownSpan();
       this.onDrawn?.(this);
     } catch (error) {
@@ -67,30 +68,33 @@ export class Chart {
   }
 
   async embed(look, width, height) {
+    const { panel } = this; // a newer one may arrive meanwhile, and is drawn next
     const place = document.createElement("div");
     place.className = "vega";
-    const spec = prepared(this.panel, width, height);
-    const { view } = await window.vegaEmbed(place, spec, { ...OPTIONS, config: await chartConfig(this.large) });
+    const spec = prepared(panel, width, height);
+    const [embed, config] = await Promise.all([library, chartConfig(this.large)]);
+    const { view } = await embed(place, spec, { ...OPTIONS, config });
     if (this.dead) return view.finalize();
     this.view?.finalize();
-    Object.assign(this, { view, look, updates: 0, drawn: this.panel.marks, shown: this.panel.datasets, uses: used(spec) });
+    Object.assign(this, { view, look, width, height, updates: 0, drawn: panel.marks, shown: panel.datasets, uses: used(spec) });
     this.holder.replaceChildren(place);
     if (this.applySignals()) await view.runAsync();
   }
 
   async feed(width, height) {
+    const { panel } = this;
     let changed = this.applySignals();
     if (sized(this.panel.spec) && (this.width !== width || this.height !== height)) {
       this.view.width(width).height(height).resize();
       [this.width, this.height] = [width, height];
       changed = true;
     }
-    if (this.drawn !== this.panel.marks) {
-      for (const [name, rows] of Object.entries(this.panel.datasets)) {
+    if (this.drawn !== panel.marks) {
+      for (const [name, rows] of Object.entries(panel.datasets)) {
         if (this.shown[name] !== rows && this.uses.has(name)) this.view.data(name, rows);
       }
-      this.shown = this.panel.datasets;
-      this.drawn = this.panel.marks;
+      this.shown = panel.datasets;
+      this.drawn = panel.marks;
       this.updates += 1;
       changed = true;
     }

@@ -9,10 +9,11 @@ import { Focus } from "./focus.js";
 import { help, wireKeys } from "./keys.js";
 import { Layers } from "./layers.js";
 import { listen, Poll } from "./net.js";
-import { draw as drawRuns, listed, showRuns } from "./runs.js";
+import { draw as drawRuns, showRuns } from "./runs.js";
 import { habit, remember, set, state, subscribe } from "./state.js";
 import { apply, onTheme, theme, toggleTheme } from "./theme.js";
 import { showHead } from "./topbar.js";
+import { library } from "./library.js";
 
 const LIST = 900; // milliseconds between two readings of the list
 const pages = {
@@ -75,11 +76,12 @@ function news({ changed, listed }) {
 }
 
 function connection(there) {
+  const lost = document.body.classList.contains("offline");
   document.body.classList.toggle("offline", !there);
-  if (there) {
+  if (there && lost) {
     byId("trouble").hidden = true;
     refreshAll();
-  } else fail(new Error("The connection to the server is lost. Is `cockpit ui` still running? Start it again; this page reconnects by itself."));
+  } else if (!there) fail(new Error("The connection to the server is lost. Is `cockpit ui` still running? Start it again; this page reconnects by itself."));
 }
 
 function refreshAll() {
@@ -118,7 +120,7 @@ function wire() {
   wireKeys({ focus, toggleRuns });
 }
 
-async function begin() {
+function begin() {
   wire();
   apply();
   onTheme(() => {
@@ -128,10 +130,11 @@ async function begin() {
   byId("toggle-theme").replaceChildren(icon(theme() === "dark" ? "sun" : "moon"));
   subscribe(show);
   show();
+  list.refresh();
   listen(news, connection);
   document.addEventListener("visibilitychange", () => document.hidden || refreshAll());
   window.addEventListener("cockpit-refresh", () => data.refresh({ changed: true }));
 }
 
-begin().catch(fail);
-export { listed };
+library.catch(fail);
+begin();

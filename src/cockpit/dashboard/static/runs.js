@@ -8,8 +8,6 @@ const rows = new Map();
 let runs = [];
 let now = 0;
 
-export const listed = () => runs;
-
 export function showRuns(answer) {
   runs = answer.runs;
   now = answer.now;
