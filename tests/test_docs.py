@@ -9,6 +9,7 @@ import pytest
 from tests.running import ROOT, python
 
 from cockpit.quantities import QUANTITIES
+from cockpit.store import runs
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 MEANT_TO_RUN = {"extend", "runs", "watch"}
@@ -36,10 +37,10 @@ def blocks(page: Path, mark: str) -> list[str]:
     return re.findall(rf"^```{mark}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-def run(code: str, folder: Path) -> str:
+def run(code: str, folder: Path, **environment: str) -> str:
     script = folder / "page.py"
     script.write_text(code, encoding="utf-8")
-    done = python(script, cwd=folder)
+    done = python(script, cwd=folder, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -61,10 +62,10 @@ def test_suites_on_the_pages_are_run(tmp_path: Path) -> None:
 
 def test_readme(tmp_path: Path) -> None:
     code = blocks(ROOT / "README.md", "python")
-    assert len(code) == 2
-    output = run("\n\n".join([README_SETTING, *code]), tmp_path)
-    assert output.count("STEP SIZE") == 2
-    assert (tmp_path / "log.json").is_file()
+    assert len(code) == 1
+    run("\n\n".join([README_SETTING, *code]), tmp_path, COCKPIT_RUNS="runs")
+    (made,) = runs(tmp_path / "runs")
+    assert (made.state, made.last_step) == ("finished", 3)
 
 
 def test_every_quantity_is_explained() -> None:
@@ -79,5 +80,5 @@ def test_links_and_names_of_files_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / link).exists(), link
-    for name in re.findall(r"`(?:cockpit/)?((?:core|engine|layers|quantities|plots|problems)/\w+\.py)`", text):
+    for name in re.findall(r"`(?:cockpit/)?((?:core|dashboard|engine|layers|panels|quantities|plots|problems|store)/\w+\.py)`", text):
         assert (ROOT / "src" / "cockpit" / name).exists() or name == "quantities/grad_cosine.py", name

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.dashboard.runs import frame
+from tests.dashboard.runs import frame, write
 
 from cockpit import store
 from cockpit.dashboard import events as module
@@ -35,6 +35,21 @@ def test_a_page_is_told_which_open_run_changed(tmp_path: Path) -> None:
     writer.close()
     assert told[0] == {"changed": [], "listed": True}
     assert told[-1]["changed"] == ["run"]
+
+
+def test_a_run_opened_between_two_looks_is_told(tmp_path: Path) -> None:
+    write(tmp_path / "run", steps=range(2))
+    fleet = Fleet(tmp_path)
+
+    async def listen() -> list[str]:
+        stream = Events(fleet).stream()
+        await anext(stream)
+        with fleet.reading(["run"]):
+            pass
+        found: list[str] = json.loads((await anext(stream)).decode().removeprefix("data: "))["changed"]
+        return found
+
+    assert asyncio.run(asyncio.wait_for(listen(), 20)) == ["run"]
 
 
 def test_silence_is_filled_with_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

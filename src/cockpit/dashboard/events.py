@@ -31,7 +31,8 @@ class Events:
             await asyncio.sleep(PULSE)
             quiet += PULSE
             now = await self._look()
-            changed = sorted(ident for ident, mark in now[1].items() if mark != seen[1].get(ident, mark))
+            # A run opened just now counts as changed: it may have grown between the page's reading and this look.
+            changed = sorted(ident for ident, mark in now[1].items() if mark != seen[1].get(ident))
             listed = now[0] != seen[0]
             seen = now
             if changed or listed:

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs
 from cockpit.core.errors import CockpitError
 from cockpit.panels import View
 
-POINTS = 600  # of one series on the deck, when few runs are shown
-ROWS = 1600  # of all runs together: a small picture of 20 runs must not take 20 times as long to draw
-FEWEST = 70  # of one series
+POINTS = 400  # of one series on the deck, where a picture is some 350 pixels wide, when few runs are shown
+ROWS = 1200  # of all runs together: a small picture of 20 runs must not take 20 times as long to draw
+FEWEST = 60  # of one series
 FIELDS = 200  # of an address
 LONGEST = 300  # characters of a layer filter
 

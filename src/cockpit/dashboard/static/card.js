@@ -15,7 +15,8 @@ export class Card {
     this.question = el("span", { class: "question" });
     this.note = el("span", { class: "note" });
     this.reading = el("span", { class: "reading" });
-    this.menu = el("details", { class: "menu" }, el("summary", { title: "Download", "aria-label": "Download" }, icon("download")), el("div", { class: "sheet" }));
+    this.menu = el("details", { class: "menu" },
+      el("summary", { title: "Download", "aria-label": "Download" }, icon("download")), el("div", { class: "sheet" }));
     this.menu.addEventListener("toggle", () => this.menu.open && this.offer());
     this.plot = el("div", { class: "plot" });
     this.line = el("div", { class: "cursor", hidden: true });
@@ -24,7 +25,9 @@ export class Card {
     this.stage = el("div", { class: "stage" }, this.plot, this.line, this.brush, this.empty);
     this.tools = el("span", { class: "tools" }, this.menu, enlarge && button("expand", "Enlarge", () => this.enlarge()));
     this.root = el("article", { class: large ? "card large" : "card", tabindex: enlarge ? "0" : null },
-      el("header", {}, this.title, el("span", { class: "middle" }, this.question), el("span", { class: "says" }, this.note, this.reading), this.tools), this.stage);
+      el("header", {}, this.title, el("span", { class: "middle" }, this.question),
+        el("span", { class: "says" }, this.note, this.reading), this.tools),
+      this.stage);
     this.enlarges = enlarge;
     this.chart = new Chart(this.plot, large);
     this.leave = join(this);
@@ -52,8 +55,12 @@ export class Card {
 
   // Links are made when they are wanted: they hold the view of that moment.
   offer() {
-    const links = FILES.map(([format, kind]) =>
-      el("a", { href: `/api/${kind}?${query({ panel: this.panel.id, format, theme: kind === "figure" && theme(), runs: this.runs ?? state.runs })}`, download: "", text: `${kind === "figure" ? "Figure" : "Data"} ${format.toUpperCase()}`, onclick: () => { this.menu.open = false; } }));
+    const [panel, runs, close] = [this.panel.id, this.runs ?? state.runs, () => { this.menu.open = false; }];
+    const links = FILES.map(([format, kind]) => {
+      const what = query({ panel, format, runs, theme: kind === "figure" && theme() });
+      const text = `${kind === "figure" ? "Figure" : "Data"} ${format.toUpperCase()}`;
+      return el("a", { href: `/api/${kind}?${what}`, download: "", text, onclick: close });
+    });
     this.menu.querySelector(".sheet").replaceChildren(...links);
   }
 

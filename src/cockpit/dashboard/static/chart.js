@@ -4,11 +4,16 @@ import { chartConfig, theme } from "./theme.js";
 import { library } from "./library.js";
 
 const RENEW = 300; // updates after which a view is made anew: streamed data leave traces in the heap
-const OPTIONS = { ast: true, actions: false, defaultStyle: false, renderer: "canvas", mode: "vega-lite", tooltip: () => {}, logLevel: 1 };
+const OPTIONS = {
+  mode: "vega-lite", renderer: "canvas", actions: false, defaultStyle: false, logLevel: 1,
+  ast: true, // expressions are interpreted: the page's rules forbid to make code of text
+  tooltip: () => {}, // the library's own would be HTML
+};
 const queue = new Map();
 let running = false;
 
-// Charts are drawn a few per frame, so that the page stays responsive while all of them change.
+// Charts are drawn a few per frame, so that the page stays responsive while all of them change; what everybody watches
+// comes first.
 function enqueue(chart) {
   queue.set(chart, true);
   if (!running) {
@@ -20,7 +25,7 @@ function enqueue(chart) {
 async function drain() {
   const begin = performance.now();
   while (queue.size && performance.now() - begin < 30) {
-    const [chart] = queue.keys();
+    const chart = [...queue.keys()].find(({ panel }) => panel?.group === "performance") ?? [...queue.keys()][0];
     queue.delete(chart);
     await chart.draw();
   }
@@ -30,7 +35,8 @@ async function drain() {
 
 export class Chart {
   constructor(holder, large = false) {
-    Object.assign(this, { holder, large, view: null, panel: null, drawn: "", look: "", updates: 0, span: null, onDrawn: null, dead: false, visible: false });
+    Object.assign(this, { holder, large, visible: false, dead: false, onDrawn: null });
+    Object.assign(this, { view: null, panel: null, span: null, look: "", drawn: "", shown: {}, updates: 0 });
     this.watch = new ResizeObserver(() => enqueue(this));
     this.watch.observe(holder);
     this.sight = new IntersectionObserver((seen) => {
@@ -155,7 +161,8 @@ export class Chart {
   }
 }
 
-const sized = (spec) => !["hconcat", "vconcat", "concat", "facet", "repeat"].some((key) => key in spec) && !spec.encoding?.row && !spec.encoding?.column && !spec.encoding?.facet;
+// A single view takes any size; a composed one is made anew for each.
+const sized = (spec) => !["hconcat", "vconcat", "concat", "facet", "repeat"].some((key) => key in spec);
 
 // The data sets that a specification really draws; a view does not know the others.
 function used(spec, found = new Set()) {

@@ -15,13 +15,15 @@ export class Compare {
     this.columns = new Map(); // run: its column
     this.modes = [["overlay", "overlay"], ["side", "side by side"]].map(([value, text]) =>
       el("button", { type: "button", value, text, onclick: () => set({ mode: value }) }));
-    this.which = el("select", { "aria-label": "Panels", onchange: () => this.filter() }, el("option", { value: "", text: "all panels" }));
+    this.which = el("select", { "aria-label": "Panels", onchange: () => this.filter() }, everything());
     this.hint = el("p", { class: "hint" });
     this.table = el("table", { class: "facts-table" });
     this.grid = el("div", { class: "grid" });
     this.sides = el("div", { class: "sides" });
-    root.append(el("div", { class: "bar" }, el("div", { class: "segments", role: "group", "aria-label": "How to compare" }, ...this.modes), this.which, this.hint),
-      el("details", { class: "differ", open: true }, el("summary", { text: "what differs" }), el("div", { class: "scroll" }, this.table)), this.grid, this.sides);
+    const modes = el("div", { class: "segments", role: "group", "aria-label": "How to compare" }, ...this.modes);
+    const differ = el("details", { class: "differ", open: true },
+      el("summary", { text: "what differs" }), el("div", { class: "scroll" }, this.table));
+    root.append(el("div", { class: "bar" }, modes, this.which, this.hint), differ, this.grid, this.sides);
   }
 
   path() {
@@ -30,8 +32,7 @@ export class Compare {
 
   async show(answer, signal) {
     for (const mode of this.modes) mode.setAttribute("aria-pressed", String(mode.value === state.mode));
-    const many = state.runs.length > COLUMNS && state.mode === "side";
-    write(this.hint, state.runs.length < 2 ? "Check two or more runs in the list to compare them." : many ? `The first ${COLUMNS} of ${state.runs.length} chosen runs.` : "");
+    write(this.hint, hint(state.runs.length));
     this.fillTable(answer);
     this.grid.hidden = state.mode !== "overlay";
     this.sides.hidden = state.mode === "overlay";
@@ -86,7 +87,7 @@ export class Compare {
     this.panels = panels;
     if (this.which.childElementCount === panels.length + 1) return;
     const chosen = this.which.value;
-    this.which.replaceChildren(el("option", { value: "", text: "all panels" }), ...panels.map((panel) => el("option", { value: panel.id, text: panel.title })));
+    this.which.replaceChildren(everything(), ...panels.map(({ id, title }) => el("option", { value: id, text: title })));
     this.which.value = panels.some((panel) => panel.id === chosen) ? chosen : "";
   }
 
@@ -116,6 +117,13 @@ export class Compare {
     this.overlay.known.forget();
     for (const column of this.columns.values()) column.known.forget();
   }
+}
+
+const everything = () => el("option", { value: "", text: "all panels" });
+
+function hint(count) {
+  if (count < 2) return "Check two or more runs in the list to compare them.";
+  return state.mode === "side" && count > COLUMNS ? `The first ${COLUMNS} of ${count} chosen runs.` : "";
 }
 
 // Charts of one instrument get the same vertical axis, else the eye compares the wrong thing.

@@ -109,7 +109,8 @@ function later(card) {
 function paint(card, axis, from, to) {
   const [left, right] = [Math.min(from, to), Math.max(from, to)];
   card.brush.hidden = false;
-  Object.assign(card.brush.style, { left: `${left}px`, width: `${right - left}px`, top: `${axis.top}px`, height: `${axis.height}px` });
+  const box = { left, width: right - left, top: axis.top, height: axis.height };
+  for (const [key, value] of Object.entries(box)) card.brush.style[key] = `${value}px`;
 }
 
 function finish(card, from, to) {

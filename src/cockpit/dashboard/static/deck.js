@@ -27,7 +27,6 @@ export class Deck {
     const panels = this.known.merge(answer.panels, !this.deep && runs === this.runs); // out of sight, it stays as it was
     this.runs = runs;
     const page = onePage(panels);
-    panels.sort((one, other) => first(other) - first(one)); // what everybody watches is drawn before the rest
     this.cards.show(panels, (panel) => this.places[page.has(panel) ? panel.group : "more"]);
   }
 
@@ -39,7 +38,8 @@ export class Deck {
     };
     this.places.performance = el("section", { class: "performance", data: { group: "performance" }, "aria-label": "performance" });
     this.places.more = el("div", { class: "grid" });
-    this.more = el("section", { class: "more", "aria-label": "more instruments" }, el("h2", {}, el("span", { text: "more instruments" })), this.places.more);
+    this.more = el("section", { class: "more", "aria-label": "more instruments" },
+      el("h2", {}, el("span", { text: "more instruments" })), this.places.more);
     new IntersectionObserver((seen) => this.look(seen.at(-1).isIntersecting)).observe(this.places.more);
     this.root.append(el("div", { class: "deck" }, ...COLUMNS.map(column), this.places.performance), this.more);
   }
@@ -55,8 +55,6 @@ export class Deck {
     this.known.forget();
   }
 }
-
-const first = (panel) => Number(panel.group === "performance");
 
 // The panels of the first page.
 function onePage(panels) {

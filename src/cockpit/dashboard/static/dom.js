@@ -40,7 +40,8 @@ export function svgElement(tag, attributes) {
 }
 
 export function button(name, label, action, extra = {}) {
-  return el("button", { type: "button", class: "icon-button", title: label, "aria-label": label, onclick: action, ...extra }, icon(name));
+  const props = { type: "button", class: "icon-button", title: label, "aria-label": label, onclick: action };
+  return el("button", { ...props, ...extra }, icon(name));
 }
 
 // Writes only what changed, so that a selection or a screen reader is not disturbed at every update.

@@ -28,7 +28,8 @@ export function wireKeys({ focus, toggleRuns }) {
   const actions = new Map(keys.filter(([, , action]) => action).map(([key, , action]) => [key, action]));
   TABS.forEach((tab, place) => actions.set(String(place + 1), () => set({ tab })));
   actions.set("[", () => neighbour(-1)).set("]", () => neighbour(1)).set("s", () => smoother(0.1)).set("S", () => smoother(-0.1));
-  byId("key-list").replaceChildren(...keys.flatMap(([key, meaning]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: meaning })]));
+  const row = ([key, meaning]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: meaning })];
+  byId("key-list").replaceChildren(...keys.flatMap(row));
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
     const action = actions.get(event.key);
@@ -45,10 +46,7 @@ export function help() {
 }
 
 function typing(target) {
-  if (target.matches("input:not([type=checkbox]):not([type=range]), textarea, select")) {
-    return true;
-  }
-  return false;
+  return target.matches("input:not([type=checkbox]):not([type=range]), textarea, select");
 }
 
 function enlarge(focus) {

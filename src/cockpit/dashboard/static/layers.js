@@ -13,9 +13,12 @@ export class Layers {
     this.choice = el("select", { "aria-label": "Quantity", onchange: () => set({ name: this.choice.value }) });
     this.of = el("span", { class: "of" });
     this.grid = el("div", { class: "grid wide" });
-    this.nothing = el("div", { class: "blank", hidden: true }, el("h2", { text: "Nothing is known layer by layer" }),
-      el("p", { text: "This run holds no quantity that is measured for each parameter. To get some: cockpit.watch(..., quantities=\"economy\")." }));
-    root.append(el("div", { class: "bar" }, el("label", { class: "field" }, el("span", { text: "quantity" }), this.choice), this.of), this.nothing, this.grid);
+    this.nothing = el("div", { class: "blank", hidden: true },
+      el("h2", { text: "Nothing is known layer by layer" }),
+      el("p", { text: "This run holds no quantity that is measured for each parameter. To get some:" }),
+      el("pre", { text: 'cockpit.watch(model, optimizer, loss_fn, quantities="economy")' }));
+    const field = el("label", { class: "field" }, el("span", { text: "quantity" }), this.choice);
+    root.append(el("div", { class: "bar" }, field, this.of), this.nothing, this.grid);
   }
 
   path() {

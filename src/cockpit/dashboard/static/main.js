@@ -8,7 +8,7 @@ import { byId, icon, write } from "./dom.js";
 import { Focus } from "./focus.js";
 import { help, wireKeys } from "./keys.js";
 import { Layers } from "./layers.js";
-import { listen, Poll } from "./net.js";
+import { GONE, listen, Poll } from "./net.js";
 import { draw as drawRuns, showRuns } from "./runs.js";
 import { habit, remember, set, state, subscribe } from "./state.js";
 import { apply, onTheme, theme, toggleTheme } from "./theme.js";
@@ -20,12 +20,14 @@ const pages = {
   deck: new Deck(byId("deck")), layers: new Layers(byId("layers")), compare: new Compare(byId("compare")),
   findings: new Findings(byId("findings")), details: new Details(byId("details")),
 };
-const data = new Poll(() => pages[state.tab].path(), useData, fail);
+let asked = null; // the page that the request under way is for
+const data = new Poll(() => pages[(asked = state.tab)].path(), useData, fail);
 const list = new Poll(() => "/api/runs", useList, fail);
 const focus = new Focus(fail);
 let listDue = null;
 
 async function useData(answer) {
+  if (asked !== state.tab) return;
   write(byId("trouble-text"), "");
   byId("trouble").hidden = true;
   document.body.classList.remove("waiting");
@@ -78,10 +80,9 @@ function news({ changed, listed }) {
 function connection(there) {
   const lost = document.body.classList.contains("offline");
   document.body.classList.toggle("offline", !there);
-  if (there && lost) {
-    byId("trouble").hidden = true;
-    refreshAll();
-  } else if (!there) fail(new Error("The connection to the server is lost. Is `cockpit ui` still running? Start it again; this page reconnects by itself."));
+  if (lost && there) byId("trouble").hidden = true;
+  if (there) refreshAll(); // what changed before the events began is not told by them
+  else fail(new Error(GONE));
 }
 
 function refreshAll() {
@@ -97,7 +98,8 @@ function toggleRuns() {
 
 function wire() {
   document.body.classList.toggle("narrow", habit("narrow", false));
-  for (const [id, name, action] of [["toggle-runs", "menu", toggleRuns], ["open-help", "help", help], ["toggle-theme", "sun", toggleTheme]]) {
+  const buttons = [["toggle-runs", "menu", toggleRuns], ["open-help", "help", help], ["toggle-theme", "sun", toggleTheme]];
+  for (const [id, name, action] of buttons) {
     byId(id).append(icon(name));
     byId(id).addEventListener("click", action);
   }

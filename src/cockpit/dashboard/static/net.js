@@ -1,5 +1,7 @@
 // Talking to the server: at most one request of a kind under way, and news as they happen.
 
+export const GONE =
+  "The server does not answer. Is `cockpit ui` still running? Start it again; this page reconnects by itself.";
 const BREATH = 250; // milliseconds between two readings of the same thing
 
 export class Trouble extends Error {}
@@ -10,7 +12,7 @@ export async function ask(path, signal) {
     answer = await fetch(path, { signal, headers: { accept: "application/json" } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Trouble("No answer from the server. Is `cockpit ui` still running? Start it again; this page reconnects by itself.");
+    throw new Trouble(GONE);
   }
   if (answer.status === 401) throw new Trouble(await answer.text());
   const content = await answer.json().catch(() => ({ error: `The server answered ${answer.status}. Reload the page.` }));

@@ -45,7 +45,8 @@ function makeRow(id) {
   row.line = svgElement("polyline", { fill: "none", "stroke-width": "1.4", "vector-effect": "non-scaling-stroke" });
   row.spark.append(row.line);
   row.pick = el("button", { type: "button", class: "pick", onclick: () => choose(id) },
-    el("span", { class: "first" }, row.dot, row.name, row.lamps), el("span", { class: "second" }, row.loss, row.spark, row.step, row.when));
+    el("span", { class: "first" }, row.dot, row.name, row.lamps),
+    el("span", { class: "second" }, row.loss, row.spark, row.step, row.when));
   row.root = el("li", { class: "run", data: { run: id } }, row.check, row.pick);
   return row;
 }
@@ -76,7 +77,8 @@ function sparkline(values) {
   const [low, high] = [Math.min(...known), Math.max(...known)];
   const log = low > 0 && high / low > 50;
   const lift = (value) => (log ? Math.log(value / low) / Math.log(high / low) : high > low ? (value - low) / (high - low) : 0.5);
-  return known.map((value, place) => `${((60 * place) / (known.length - 1)).toFixed(1)},${(16.5 - 15 * lift(value)).toFixed(1)}`).join(" ");
+  const width = 60 / (known.length - 1);
+  return known.map((value, place) => `${(place * width).toFixed(1)},${(16.5 - 15 * lift(value)).toFixed(1)}`).join(" ");
 }
 
 // Choosing a run shows it alone; one that is overlaid already becomes the first.
