@@ -80,5 +80,7 @@ def test_links_and_names_of_files_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / link).exists(), link
-    for name in re.findall(r"`(?:cockpit/)?((?:core|dashboard|engine|layers|panels|quantities|plots|problems|store)/\w+\.py)`", text):
+    for name in re.findall(
+        r"`(?:cockpit/)?((?:core|dashboard|engine|layers|panels|quantities|plots|problems|store)/\w+\.py)`", text
+    ):
         assert (ROOT / "src" / "cockpit" / name).exists() or name == "quantities/grad_cosine.py", name

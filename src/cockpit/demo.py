@@ -1,10 +1,8 @@
 """The demonstration: train an embedded problem with the live page, save a figure, say what was seen."""
 
-import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import torch
@@ -15,12 +13,13 @@ from torch import Tensor, nn
 from cockpit.attach import Watch, watch
 from cockpit.core.errors import CockpitError
 from cockpit.core.source import Source
-from cockpit.dashboard.server import start
+from cockpit.dashboard.server import show, start
 from cockpit.plots.figure import figure
 from cockpit.plots.plotter import CockpitPlotter
 from cockpit.problems._base import Problem
 from cockpit.problems.digits import digits
 from cockpit.quantities import preset
+from cockpit.recording import choose_folder
 
 BATCH = 64
 EVERY = 2  # steps from one tracked step to the next
@@ -46,7 +45,8 @@ def demo(
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     quantities = [*preset("full"), *EXTRA]
     with _one_thread():
-        pit = watch(model, optimizer, loss_fn, quantities=quantities, every=EVERY, run=folder, steps=steps)
+        run = folder or choose_folder(None, digits.name)
+        pit = watch(model, optimizer, loss_fn, quantities=quantities, every=EVERY, run=run, steps=steps)
         shown = pit.folder if folder or pit.folder is None else pit.folder.parent
         with pit, _live_page(shown if page else None, open_browser, console):
             train(model, optimizer, loss_fn, pit, steps, seed, console)
@@ -89,7 +89,7 @@ def _live_page(folder: Path | None, open_browser: bool, console: Console) -> Ite
         return
     console.print(f"Live page: {server.url}", markup=False, highlight=False, soft_wrap=True)
     if open_browser:
-        Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
+        show(server.url)
     try:
         yield
     finally:

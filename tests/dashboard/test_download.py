@@ -8,6 +8,8 @@ import pytest
 from tests.dashboard.client import TestClient, connect
 from tests.dashboard.runs import write
 
+from cockpit.store import StoredRun
+
 
 @pytest.mark.parametrize(("form", "begin"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")])
 def test_a_panel_as_a_figure(client: TestClient, form: str, begin: bytes) -> None:
@@ -23,6 +25,16 @@ def test_a_panel_as_numbers_without_thinning(client: TestClient) -> None:
     assert [int(row["step"]) for row in rows] == list(range(0, 80, 2))
     content = client.get("/api/data?run=first&panel=loss&format=json").json()
     assert len(content["lines"]) == 40
+
+
+def test_numbers_have_all_their_digits(tmp_path: Path) -> None:
+    folder = write(tmp_path / "run")
+    loss = StoredRun(folder).scalar("Loss").values.tolist()
+    with connect(tmp_path) as client:
+        rows = client.get("/api/data?run=run&panel=loss&format=json").json()["lines"]
+        seen = client.get("/api/panel?run=run&panel=loss").text
+    assert [row["v"] for row in rows] == loss
+    assert str(loss[-1]) not in seen, "what is drawn is rounded, or this test proves nothing"
 
 
 def test_a_name_that_looks_like_a_formula_stays_text(tmp_path: Path) -> None:

@@ -6,16 +6,18 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
+import webbrowser
 from pathlib import Path
 
 import pytest
 
 from cockpit.core.errors import CockpitError
 from cockpit.dashboard import server
-from cockpit.dashboard.server import address, bind, start
+from cockpit.dashboard.server import address, bind, show, start
 
 for library in ("starlette", "uvicorn"):
     pytest.importorskip(library, reason=f"the page needs {library}: pip install 'cockpit-deck[ui]'")
@@ -117,3 +119,20 @@ def test_it_starts_fast_and_without_torch(folder: Path) -> None:
     code = "import sys, cockpit.dashboard.app, cockpit.dashboard.__main__; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(("environment", "opened"), [({"DISPLAY": ":0"}, True), ({}, False)])
+def test_a_browser_is_opened_only_where_there_is_a_screen(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], opened: bool
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "platform", "linux")
+    asked: list[str] = []
+    done = threading.Event()
+    monkeypatch.setattr(webbrowser, "open", lambda url: (asked.append(url), done.set()))
+    show("http://127.0.0.1:1/")
+    assert done.wait(2 if opened else 0.1) == opened
+    assert bool(asked) == opened

@@ -12,6 +12,7 @@ from cockpit.core.errors import CockpitError
 from cockpit.dashboard.api import coloured
 from cockpit.dashboard.fleet import Fleet
 from cockpit.dashboard.query import Query
+from cockpit.panels.rows import exactly
 
 FIGURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}
 TABLES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
@@ -31,11 +32,11 @@ def figure(fleet: Fleet, query: Query) -> tuple[bytes, str, str]:
 
 
 def data(fleet: Fleet, query: Query) -> tuple[bytes, str, str]:
-    """The numbers a panel shows, without thinning: content, media type, file name."""
+    """The numbers a panel shows, without thinning or rounding: content, media type, file name."""
     form = query.format or "csv"
     if form not in TABLES:
         raise CockpitError(f"format is {form!r}; give one of {', '.join(TABLES)}")
-    with fleet.reading(query.runs) as held:
+    with fleet.reading(query.runs) as held, exactly():
         shown = panels.panel(held, query.panel, replace(query.view, points=EVERYTHING))
     text = json.dumps(shown.datasets, indent=1) if form == "json" else _csv(shown.datasets)
     return text.encode(), TABLES[form], f"{_known(query)}.{form}"

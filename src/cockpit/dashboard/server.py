@@ -1,6 +1,7 @@
 """Serve the page: here, or in a process of its own beside a training."""
 
 import json
+import os
 import secrets
 import socket
 import subprocess
@@ -45,8 +46,15 @@ def serve(
         print(f"port {PORT} is taken; using {bound.getsockname()[1]}")
     print(f"cockpit shows {folder} at {url}  (ctrl-c to stop)", flush=True)
     if open_browser:
-        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        show(url)
     run(folder, bound, token)
+
+
+def show(url: str) -> None:
+    """Open a page in the user's browser, if there is a screen: never one in the terminal."""
+    screen = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if screen and not os.environ.get("SSH_CONNECTION"):
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
 def bind(host: str, port: int | None) -> socket.socket:

@@ -10,7 +10,7 @@ from cockpit.core.source import Parts, Series, Source, Steps
 from cockpit.panels._base import View
 from cockpit.panels.theme import RUNS
 
-ROWS = 3000  # of a panel over all its series: what 20 runs cost must not be 20 times what one costs
+ROWS, FEWEST = 1500, 32  # of a panel over all its series, of a series: 20 runs must not cost 20 times what one does
 
 
 class Runs:
@@ -52,7 +52,7 @@ class Runs:
 
     def points(self, tracks: int = 1) -> int:
         """How many points each series may have in a panel with so many series of each run."""
-        fair = max(ROWS // max(len(self) * tracks, 1), 60)
+        fair = max(ROWS // max(len(self) * tracks, 1), FEWEST)
         return self.view.points if self.view.points > View.points else min(self.view.points, fair)
 
     def scalar(self, place: int, name: str) -> Series:
