@@ -17,6 +17,8 @@ from tests.running import python
 
 from cockpit import __version__, store
 from cockpit.cli import main
+from cockpit.core.kinds import Kind
+from cockpit.core.record import Record
 
 
 def test_version() -> None:
@@ -102,7 +104,7 @@ def test_show(here: Path, arguments: list[str]) -> None:
 @pytest.mark.parametrize("arguments", [["--json"], ["runs/first", "--json"], ["--json", "--follow"]])
 def test_show_as_json(here: Path, arguments: list[str]) -> None:
     facts = json.loads(said("show", *arguments))
-    assert (facts["state"], facts["step"]) == ("finished", 10)
+    assert (facts["state"], facts["step"]) == ("finished", 9)
 
 
 def test_plot(here: Path) -> None:
@@ -125,6 +127,103 @@ def test_export(here: Path) -> None:
     said("export", "runs/first", "--to", "csv", "--force")
     assert said("export", "runs/first", "--to", "json", "-o", "log.json").startswith("log.json  ")
     assert "Loss" in said("show", "log")
+
+
+def test_an_export_of_a_damaged_run_says_so(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not CliRunner().invoke(main, ["export", "runs/first", "--to", "csv"]).stderr
+    monkeypatch.setattr(store.StoredRun, "damaged", "3 records are damaged and left out")
+    shown = CliRunner().invoke(main, ["export", "runs/first", "--to", "csv", "-o", "out"])
+    assert shown.exit_code == 0
+    assert shown.stderr == (
+        f"Warning: {Path('runs/first')} is damaged, and the export lacks what could not be read: "
+        "3 records are damaged and left out\n"
+    )
+    assert json.loads(Path("out/metadata.json").read_text())["damaged"] == "3 records are damaged and left out"
+
+
+def test_notes_go_beside_the_answer(here: Path) -> None:
+    pytest.importorskip("vl_convert")
+    shown = CliRunner().invoke(main, ["plot", "-o", "a.svg", "--panel", "hist1d", "--step", "9999"])
+    assert shown.stdout.startswith("a.svg  ")
+    assert shown.stderr == "digits: --step 9999 was not recorded; step 9, the last one, is shown\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_names_that_the_terminal_cannot_show(tmp_path: Path, encoding: str) -> None:
+    writer = store.create(tmp_path / "runs" / "läuft", {"name": "läuft"})
+    writer.append([Record(0, name, Kind.SCALAR, 1.0) for name in ("ümlaut", "日本", "half\ud800")])
+    writer.close()
+    for arguments in (["export", "runs/läuft", "--to", "csv"], ["show"], ["show", "runs"], ["show", "-f"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "cockpit", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONIOENCODING": encoding, "COCKPIT_RUNS": "runs"},
+            capture_output=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert not done.stderr
+        if arguments[0] == "show":
+            assert ("läuft" if encoding == "latin-1" else "l?uft") in done.stdout.decode(encoding)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show runs/first",
+        "show runs",
+        "show runs/first --json",
+        "show runs/first --follow",
+        "plot --list",
+        "export runs/first --to csv",
+        "--help",
+        "show --help",
+        "--version",
+    ],
+)
+def test_an_output_that_is_full(here: Path, tmp_path: Path, command: str) -> None:
+    line = f"{sys.executable} -m cockpit {command} > /dev/full"
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, encoding="utf-8")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "Error: cannot read or write: No space left on device"
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="devices of Unix")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "runs/first", "--to", "csv", "-o", "/dev/null"],
+        ["export", "runs/first", "--to", "csv", "-o", "/dev/null/x"],
+        ["plot", "-o", "/dev/null/y.png", "--panel", "loss"],
+        ["plot", "-o", "runs/../taken.png", "--panel", "loss"],
+        ["plot", "--gif", "/dev/null/y.gif", "--panel", "loss"],
+    ],
+    ids=" ".join,
+)
+def test_places_that_take_nothing(here: Path, arguments: list[str]) -> None:
+    Path("taken.png").mkdir()
+    shown = CliRunner().invoke(main, arguments)
+    assert shown.exit_code == 2
+    assert shown.stderr.startswith("Error: ")
+    assert "Traceback" not in shown.stderr
+
+
+def test_a_defect_of_ours_is_not_hidden(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("cockpit.plots.terminal.present", broken)
+    assert isinstance(CliRunner().invoke(main, ["show"]).exception, ZeroDivisionError)
+
+
+def test_an_error_of_the_system_is_an_answer(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "runs/first")
+
+    monkeypatch.setattr("cockpit.plots.terminal.present", broken)
+    shown = CliRunner().invoke(main, ["show"])
+    assert (shown.exit_code, shown.stderr) == (2, "Error: runs/first: Permission denied\n")
 
 
 def test_ui(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +264,29 @@ def test_an_interrupt_ends_following_quietly(tmp_path: Path) -> None:
     writer.close()
     assert follow.returncode == 0
     assert not errors
+
+
+@pytest.mark.skipif(os.name == "nt", reason="open files cannot be deleted there")
+def test_a_run_that_is_deleted_ends_following(tmp_path: Path) -> None:
+    writer = store.create(tmp_path / "a", {"name": "running"})
+    writer.append(frame(0))
+    follow = subprocess.Popen(
+        [sys.executable, "-u", "-m", "cockpit", "show", "a", "--follow"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert follow.stdout is not None
+    assert follow.stdout.readline().startswith("running, running, ")
+    (tmp_path / "a").rename(tmp_path / "b")
+    try:
+        _, errors = follow.communicate(timeout=60)
+    finally:
+        follow.kill()
+        writer.close()
+    assert follow.returncode == 2
+    assert errors == "Error: a is gone: its folder was moved or deleted while it was followed\n"
 
 
 # ---- demo

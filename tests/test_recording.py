@@ -73,14 +73,16 @@ def test_every_parameter_group_has_its_learning_rate(tmp_path: Path) -> None:
     assert [run.scalar(name).values[0] for name in ("learning_rate", "learning_rate[1]")] == [0.1, 0.2]
 
 
-def test_a_learning_rate_that_the_user_logs_stands(tmp_path: Path) -> None:
+def test_a_learning_rate_that_the_user_logs_stands_beside_the_recorded_one(tmp_path: Path) -> None:
     model, loss_fn = net(), nn.CrossEntropyLoss()
     optimizer = sgd(model)
     with watch(model, optimizer, loss_fn, run=tmp_path / "run") as pit:
         train(model, optimizer, loss_fn, draw(8))
         pit.log(learning_rate=7.0)
-    assert StoredRun(tmp_path / "run").scalar("learning_rate").values.tolist() == [7.0]
-    assert pit.source().scalar("learning_rate").values.tolist() == [7.0]
+    for source in (StoredRun(tmp_path / "run"), pit.source()):
+        assert source.scalar("learning_rate").values.tolist() == [0.1]
+        assert source.scalar("learning_rate (logged)").values.tolist() == [7.0]
+    assert pit.get_output()[0]["learning_rate"] == 7.0
 
 
 def test_the_metadata_say_what_was_run(tmp_path: Path) -> None:
@@ -140,6 +142,11 @@ def test_false_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert choose_folder("~/runs/a", "net") == tmp_path / "runs" / "a"
+
+
 @pytest.mark.parametrize("run", [3, 1.5, "", " ", ["a"]])
 def test_a_folder_that_is_none_is_refused(run: Any) -> None:
     with pytest.raises(CockpitError, match=r"run is .*; give a folder, or False"):
@@ -162,6 +169,14 @@ def test_states(tmp_path: Path) -> None:
     bad = StoredRun(tmp_path / "bad")
     assert (bad.state, bad.reason) == ("crashed", "RuntimeError: no more")
     assert pit.get_output().keys() == bad.output().keys()
+
+
+@pytest.mark.parametrize(("code", "state"), [(0, "finished"), (None, "finished"), (4, "crashed")])
+def test_a_training_that_exits(tmp_path: Path, code: int | None, state: str) -> None:
+    model = net()
+    with pytest.raises(SystemExit), watch(model, sgd(model), run=tmp_path / "run"):
+        raise SystemExit(code)
+    assert StoredRun(tmp_path / "run").state == state
 
 
 SCRIPT = """
@@ -275,6 +290,18 @@ def test_a_folder_that_is_deleted_during_the_run(tmp_path: Path, caplog: pytest.
         train(model, optimizer, loss_fn, draw(4, 4))
     assert "deleted" in caplog.text
     assert list(pit.get_output()) == [0, 1, 2, 3]
+
+
+def test_the_folder_is_known_though_the_disk_is_in_trouble(tmp_path: Path) -> None:
+    model = net()
+    with watch(model, sgd(model), run=tmp_path / "run") as pit:
+        shutil.rmtree(tmp_path / "run")
+    assert pit.folder == tmp_path / "run"
+    with watch(model, sgd(model), run=tmp_path / "run" / "none") as pit:
+        pass
+    (tmp_path / "file").touch()
+    with watch(model, sgd(model), run=tmp_path / "file" / "run") as pit:
+        assert pit.folder is None
 
 
 def test_a_foreign_file_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

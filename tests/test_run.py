@@ -133,7 +133,7 @@ def test_it_shows_itself_in_a_terminal(run: Run, capsys: pytest.CaptureFixture[s
     once = capsys.readouterr().out
     assert "Loss" in once
     run.show(follow=True)  # it has ended: told once
-    assert "step 10" in capsys.readouterr().out or run.state == "log"
+    assert "step 9" in capsys.readouterr().out or run.state == "log"
 
 
 def test_it_shows_itself_in_a_notebook(run: Run) -> None:

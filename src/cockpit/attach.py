@@ -67,7 +67,8 @@ def watch(
         every: Track every so many steps, or a schedule step -> bool; None: as often as ``budget`` allows.
         budget: Share of the training time that tracking may cost, in (0, 1].
         grace: Seconds of tracking that are free at the start.
-        run: A folder for the run, continued if it holds one; None: ``runs/<time>-<model>``; False: memory only.
+        run: A folder for the run; None: ``runs/<time>-<model>``; False: memory only. A run that it already holds is
+            continued from ``step``; from 0, the new run takes its place.
         batch_axis: Which axis of the model's inputs and outputs counts samples.
         batch_size: The number of samples of each backward pass, or a callable of the model's arguments, where it cannot
             be read off the inputs.
@@ -227,7 +228,7 @@ class Watch:
     def source(self) -> Recorded:
         """What was recorded so far as series, for panels and plots."""
         name = type(self._model).__name__ if self.folder is None else self.folder.name
-        return Recorded(self._tracker.journal, name)
+        return Recorded(self._tracker.journal, name, reached=self.step)
 
     def close(self) -> None:
         """Stop watching; no hook stays behind. Closing twice is fine."""

@@ -1,7 +1,11 @@
 """The command line: parse, call, print."""
 
+import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +18,64 @@ RUN = "RUN is the folder of a run, the database file in it, or a JSON log of the
 
 
 class Commands(click.Group):
-    """A group that says what is wrong with an input in one line, and is quiet when its reader has left."""
+    """A group that says what is wrong with an input or a disk in one line, and is quiet when its reader has left."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line; what the terminal has no character for becomes a question mark."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+                stream.reconfigure(errors="replace")
+        return super().main(*args, **extra)
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the arguments; help and version are printed here."""
+        with _answering():
+            return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        try:
+        with _answering():
             return super().invoke(ctx)
-        except CockpitError as error:
-            raise _Refused(str(error)) from None
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush into
-            sys.exit(0)
 
 
 class _Refused(click.ClickException):
     exit_code = 2
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Until all is written: what the user or the system did wrong is an answer; any other error is a defect of ours."""
+    try:
+        try:
+            yield
+        finally:
+            _flush()
+    except CockpitError as error:
+        raise _Refused(str(error)) from None
+    except BrokenPipeError:
+        _drop()
+        sys.exit(0)
+    except OSError as error:
+        with suppress(OSError):
+            _flush()
+        _drop()
+        raise _Refused(_said(error)) from None
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _drop() -> None:
+    """Nothing is left to write to: what still waits goes nowhere."""
+    with suppress(OSError, AttributeError):  # a stream without a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _said(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename is not None else "cannot read or write: "
+    return f"{where}{error.strerror or error}"
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -53,7 +100,7 @@ def demo(steps: int, seed: int, run: Path | None, page: bool, browser: bool) -> 
 @main.command(epilog=f"{RUN} Without it: the newest run below $COCKPIT_RUNS or ./runs. A folder of runs is listed.")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the state as JSON.")
-@click.option("--follow", "-f", is_flag=True, help="Keep it current until the run ends.")
+@click.option("--follow", "-f", is_flag=True, help="Keep it current until the run ends; of several the newest.")
 def show(run: Path | None, as_json: bool, follow: bool) -> None:
     """Show the state of a run in one screen."""
     from cockpit.plots.terminal import present
@@ -64,7 +111,9 @@ def show(run: Path | None, as_json: bool, follow: bool) -> None:
 @main.command(epilog=f"{RUN} Several are drawn into one figure, each in its colour.")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--out", "-o", type=click.Path(path_type=Path), help="The file: .png, .svg, .pdf, .gif or .mp4.")
-@click.option("--gif", type=click.Path(path_type=Path), help="Write an animation of the run to this file.")
+@click.option(
+    "--gif", type=click.Path(path_type=Path), help="Write an animation of the run to this file: .gif or .mp4."
+)
 @click.option("--panel", "panels", multiple=True, metavar="ID", help="Only this panel; may be given several times.")
 @click.option("--list", "listed", is_flag=True, help="Print the panels and their ids.")
 @click.option("--title", help="Heading; otherwise the name of the run.")
@@ -82,7 +131,7 @@ def plot(runs: tuple[Path, ...], **options: Any) -> None:
     """Draw the deck of a run, or panels of it, to a file."""
     from cockpit.plots.paper import draw
 
-    for line in draw(runs, **options):
+    for line in draw(runs, note=partial(click.echo, err=True), **options):
         click.echo(line)
 
 
@@ -90,7 +139,7 @@ def plot(runs: tuple[Path, ...], **options: Any) -> None:
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--to", "target", required=True, type=click.Choice(["csv", "parquet", "json", "tensorboard"]))
 @click.option("--out", "-o", type=click.Path(path_type=Path), help="Where to; otherwise ./NAME-FORMAT.")
-@click.option("--force", is_flag=True, help="Replace what is there.")
+@click.option("--force", is_flag=True, help="Replace the file, or what an earlier export wrote into the folder.")
 def export(run: Path, target: str, out: Path | None, force: bool) -> None:
     """Write a run for other tools."""
     from cockpit.plots.reading import file_name, one
@@ -99,6 +148,8 @@ def export(run: Path, target: str, out: Path | None, force: bool) -> None:
     opened = one(run)
     for path in write(opened, target, out or Path(f"{file_name(opened)}-{target}"), force):
         click.echo(f"{path}  {path.stat().st_size:,} bytes")
+    if damaged := getattr(opened, "damaged", None):
+        click.echo(f"Warning: {run} is damaged, and the export lacks what could not be read: {damaged}", err=True)
 
 
 @main.command(epilog="FOLDER holds runs; without it $COCKPIT_RUNS or ./runs.")

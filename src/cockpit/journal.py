@@ -1,7 +1,9 @@
 """What was measured in this process: kept in memory, and handed to the run's writer step by step."""
 
 import logging
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from cockpit.core.errors import CockpitError
@@ -10,6 +12,8 @@ from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 
 log = logging.getLogger("cockpit")
+
+CONTEXT = re.compile(r"learning_rate(\[\d+\])?|batch_size|tracking_seconds")  # recorded with every tracked step
 
 
 class Sink(Protocol):
@@ -31,7 +35,7 @@ class Journal:
 
     def __iter__(self) -> Iterator[Record]:
         yield from self.context
-        yield from self.history
+        yield from map(_apart, self.history)
 
     def keep(self, record: Record) -> None:
         """Keep a measured value; the reason of an undefined one is said once."""
@@ -53,7 +57,7 @@ class Journal:
         for record in logged:
             self.history.append(record)
         if self.sink is not None:
-            self.sink.append(logged)
+            self.sink.append([_apart(record) for record in logged])
 
     def hand_over(self) -> None:
         """Pass on what has been measured since the last time."""
@@ -68,6 +72,11 @@ class Journal:
         self._waiting = [record for record in self._waiting if record.step != step]
 
 
+def _apart(record: Record) -> Record:
+    """A user may log what is recorded anyway, a learning rate say: neither number hides the other in the run."""
+    return replace(record, name=f"{record.name} (logged)") if CONTEXT.fullmatch(record.name) else record
+
+
 def _number(name: str, value: Any, taken: Collection[str]) -> float:
     if name in taken:
         raise CockpitError(f"log({name}=...): this is the name of a quantity; choose another")
@@ -76,4 +85,7 @@ def _number(name: str, value: Any, taken: Collection[str]) -> float:
     number = value.item() if elements == 1 else value
     if not isinstance(number, int | float) or isinstance(number, bool):
         raise CockpitError(f"log({name}={value!r}): give a number")
-    return float(number)
+    try:
+        return float(number)
+    except OverflowError:
+        raise CockpitError(f"log({name}=...): the whole number is too large; give a float") from None

@@ -29,14 +29,15 @@ class Recording:
         self._writer: Writer = create(folder, metadata, first_step)
         self._tracker, self._first, self._began, self._booked = tracker, first_step, time.perf_counter(), 0.0
         self._next_look = 1  # tracked steps at which the coverage is described anew
+        self._opened = self._writer.problem is None
         tracker.journal.sink = self._writer
-        if tracker.start and self._writer.problem is None:
+        if tracker.start and self._opened:
             self._keep_start()
 
     @property
     def folder(self) -> Path | None:
-        """Where the run lies; None if nothing can be written."""
-        return None if self._writer.problem else self._writer.folder
+        """Where the run lies; None if it could not be opened for writing."""
+        return self._writer.folder if self._opened else None
 
     def reached(self, step: int) -> None:
         """Training has come to this step."""
@@ -55,7 +56,7 @@ class Recording:
     def close(self, error: BaseException | None = None) -> None:
         """End the run; an error that ended the training is its reason."""
         self._writer.update(cost=self._cost(), coverage=explain(self._tracker))
-        if error is None:
+        if error is None or (isinstance(error, SystemExit) and not error.code):
             self._writer.close("finished")
         else:
             self._writer.close("crashed", f"{type(error).__name__}: {error}".rstrip(": "))
@@ -106,7 +107,7 @@ def choose_folder(run: str | Path | bool | None, name: str) -> Path | None:
         raise CockpitError(f"run is {run!r}; give a folder, or False to keep the run in memory only")
     if not str(run).strip():
         raise CockpitError("run is an empty text; give a folder, or False to keep the run in memory only")
-    return Path(run)
+    return Path(run).expanduser()
 
 
 def _unused(parent: Path, stem: str) -> Path:

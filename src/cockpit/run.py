@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from cockpit.core.errors import CockpitError, unknown
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
+from cockpit.core.plain import text
 from cockpit.core.record import Record
 from cockpit.core.recorded import COUNTED
 from cockpit.core.source import Parts, Series, Steps, Values
@@ -59,7 +60,7 @@ class Run:
 
     @property
     def reached(self) -> int | None:
-        """The step that training has reached, tracked or not."""
+        """How many steps training has taken, tracked or not: the number of the next one."""
         return getattr(self._source, "reached", None)
 
     @property
@@ -118,6 +119,8 @@ class Run:
     def table(self, name: str | None = None) -> dict[str, NDArray[Any]]:
         """Return columns for pandas or polars.
 
+        The first is ``step``; a metric or parameter of that name becomes ``step (metric)`` or ``step (parameter)``.
+
         Args:
             name: None: the step and all numbers and totals. A quantity per parameter: the step and a column for each
                 parameter. A histogram: a row for each bin that is not empty.
@@ -140,7 +143,7 @@ class Run:
             import polars
         except ImportError:
             raise CockpitError("polars is not installed; run: pip install polars") from None
-        return polars.DataFrame(self.table(name))
+        return polars.DataFrame({text(heading): column for heading, column in self.table(name).items()})
 
     def output(self) -> dict[int, dict[str, Any]]:
         """Return ``{step: {name: value}}``, as ``pit.get_output()`` does."""
@@ -204,11 +207,10 @@ class Run:
         if notebook.inside():
             notebook.show(self, follow)
             return
-        from rich.console import Console
-
         from cockpit.plots import show
+        from cockpit.plots.console import console
 
-        (show.follow if follow else show.show)(self, Console())
+        (show.follow if follow else show.show)(self, console())
 
     def _repr_html_(self) -> str:
         from cockpit.plots.notebook import html

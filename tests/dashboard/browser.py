@@ -21,7 +21,8 @@ FLAGS = [
 for library in ("starlette", "uvicorn"):
     pytest.importorskip(library, reason=f"the page needs {library}: pip install 'cockpit-deck[ui]'")
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright: pip install playwright")
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found; set COCKPIT_CHROMIUM to its path")
+LEFT_OUT = "browser tests are left out: no Chromium found; install it, or set COCKPIT_CHROMIUM to its path"
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason=LEFT_OUT)
 
 
 @contextmanager
@@ -81,5 +82,5 @@ class Tab:
     def close(self) -> None:
         """Nothing went wrong, and nobody else was asked for anything."""
         self.context.close()
-        assert self.errors == []
+        assert self.errors == [], self.errors
         assert self.asked == {self.url}

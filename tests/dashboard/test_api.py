@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+import math
+import os
+import sys
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
-from tests.dashboard.client import TestClient
-from tests.dashboard.runs import EVIL
+from tests.dashboard.client import TestClient, connect
+from tests.dashboard.runs import EVIL, write
+
+from cockpit import store
+from cockpit.core.kinds import Kind
+from cockpit.core.record import Record
 
 
 def get(client: TestClient, path: str, status: int = 200) -> dict[str, Any]:
@@ -96,6 +105,70 @@ def test_details_tell_coverage_and_instruments(client: TestClient) -> None:
     assert answer["coverage"] == "covers everything"
     loss = next(one for one in answer["instruments"] if one["name"] == "Loss")
     assert (loss["values"], loss["last"], loss["kind"]) == (40, 78, "scalar")
+
+
+def test_a_crash_is_told_in_full_and_every_cost_is_listed(tmp_path: Path) -> None:
+    seconds = {"tracked steps": 4.0, "curvature": 2.0, "Loss": 1.0}
+    why = "RuntimeError: " + "a long reason " * 20
+    write(tmp_path / "run", state="crashed", reason=why, cost={"seconds": seconds, "tracked": 10, "elapsed": 9.0})
+    with connect(tmp_path) as client:
+        answer = get(client, "/api/details?run=run")
+    assert answer["reason"].strip() == why.strip()
+    assert [(one["name"], one["milliseconds"]) for one in answer["shared"]] == [
+        ("tracked steps", 400),
+        ("curvature", 200),
+    ]
+    assert next(one for one in answer["instruments"] if one["name"] == "Loss")["milliseconds"] == 100
+
+
+def test_a_loss_that_is_not_finite_is_said(tmp_path: Path) -> None:
+    for name, value in (("nan", math.nan), ("inf", math.inf)):
+        writer = store.create(tmp_path / name, {"name": name})
+        writer.append([Record(0, "Loss", Kind.SCALAR, 1.0), Record(1, "Loss", Kind.SCALAR, value)])
+        writer.close()
+    with connect(tmp_path) as client:
+        listed = {run["id"]: run["loss"] for run in get(client, "/api/runs")["runs"]}
+        rows = {row["key"]: row["values"] for row in get(client, "/api/compare?run=nan&run=inf")["rows"]}
+    assert listed == {"nan": "NaN", "inf": "inf"}
+    assert rows["last loss"] == ["NaN", "inf"]
+    assert rows["lowest loss"] == [1.0, 1.0]
+
+
+def test_columns_beside_each_other_share_their_axes(tmp_path: Path) -> None:
+    for name, steps, losses in (("long", (1, 50, 2000), (1e3, 1.0, 1e-3)), ("short", (0, 10, 20), (1.0, 0.9, 0.8))):
+        writer = store.create(tmp_path / name, {"name": name})
+        pairs = zip(steps, losses, strict=True)
+        writer.append([Record(step, "Loss", Kind.SCALAR, value) for step, value in pairs])
+        writer.close()
+    with connect(tmp_path) as client:
+        answer = get(client, "/api/sides?run=long&run=short")
+        alone = [get(client, f"/api/deck?run={name}")["panels"] for name in ("long", "short")]
+        known = ",".join(f"0~{panel['id']}:{panel['marks']}" for panel in answer["columns"][0]["panels"])
+        again = get(client, f"/api/sides?run=long&run=short&known={known}")["columns"]
+    long, short = ({panel["id"]: panel for panel in column["panels"]}["loss"] for column in answer["columns"])
+    assert long["spec"] == short["spec"]
+    assert long["params"] == short["params"]
+    assert [row["step"] for row in short["datasets"]["lines"]] == [0, 10, 20]
+    apart = [next(panel for panel in panels if panel["id"] == "loss")["spec"] for panels in alone]
+    assert apart[0]["encoding"] != apart[1]["encoding"], "alone they differ, or this test proves nothing"
+    assert not any("spec" in panel for panel in again[0]["panels"])
+    assert all("spec" in panel for panel in again[1]["panels"])
+
+
+def test_names_that_steer_the_writing_are_shown_as_plain_text(tmp_path: Path) -> None:
+    write(tmp_path / "a", name="x\u202egnp.exe", steps=())
+    write(tmp_path / "b", name="  ", steps=())
+    with connect(tmp_path) as client:
+        listed = {run["id"]: run["name"] for run in get(client, "/api/runs")["runs"]}
+    assert listed == {"a": "x\ufffdgnp.exe", "b": "b"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a name may be any bytes")
+def test_a_folder_whose_name_is_no_text_can_be_opened(tmp_path: Path) -> None:
+    write(Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad-\xff")), steps=range(2))
+    with connect(tmp_path) as client:
+        (run,) = get(client, "/api/runs")["runs"]
+        assert get(client, f"/api/deck?run={quote(run['id'])}")["runs"][0]["step"] == 1
 
 
 def test_compare_tells_what_differs(client: TestClient) -> None:

@@ -166,7 +166,8 @@ def test_an_empty_run_and_a_run_that_is_gone(tab: Tab) -> None:
     assert tab.page.locator("#deck canvas").count() == 0
     tab.open("run=nowhere")
     tab.until("!document.querySelector('#trouble').hidden")
-    assert "moved or deleted" in tab.page.locator("#trouble").inner_text()
+    tab.until("document.querySelector('#trouble').textContent.includes('moved or deleted')")
+    tab.until("document.querySelectorAll('#run-list .run.main').length === 1")  # the newest one instead
     tab.errors = [error for error in tab.errors if "404" not in error]  # the browser's own note of that answer
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.dashboard.runs import frame, write
 
 from cockpit import store
 from cockpit.dashboard import events as module
+from cockpit.dashboard import fleet as fleets
 from cockpit.dashboard.events import Events
 from cockpit.dashboard.fleet import Fleet
 
@@ -50,6 +52,26 @@ def test_a_run_opened_between_two_looks_is_told(tmp_path: Path) -> None:
         return found
 
     assert asyncio.run(asyncio.wait_for(listen(), 20)) == ["run"]
+
+
+def test_a_run_that_is_gone_and_comes_back_is_told_both_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PULSE", 0.02)
+    monkeypatch.setattr(fleets, "LISTED", 0.0)
+    monkeypatch.setattr(fleets, "PATIENCE", 0.0)
+    there = write(tmp_path / "run", steps=range(2))
+    fleet = Fleet(tmp_path)
+    with fleet.reading(["run"]):
+        pass
+
+    async def listen() -> list[list[str]]:
+        stream, told = Events(fleet).stream(), []
+        await anext(stream)
+        for change in (lambda: shutil.rmtree(there), lambda: write(tmp_path / "run", steps=range(3))):
+            await asyncio.to_thread(change)
+            told.append(json.loads((await anext(stream)).decode().removeprefix("data: "))["changed"])
+        return told
+
+    assert asyncio.run(asyncio.wait_for(listen(), 20)) == [["run"], ["run"]]
 
 
 def test_silence_is_filled_with_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

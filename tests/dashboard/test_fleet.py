@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -74,6 +75,20 @@ def test_few_runs_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with fleet.reading([name]) as (run,):
             assert run.last_step == 1
     assert set(fleet.pulse()[1]) == {"b", "c"}
+
+
+def test_a_run_deleted_since_the_last_listing_is_gone_not_wrong(tmp_path: Path) -> None:
+    there = [write(tmp_path / name, steps=range(2)) for name in ("open", "closed")]
+    fleet = Fleet(tmp_path)
+    with fleet.reading(["open"]):
+        pass
+    with pytest.raises(LookupError, match="moved or deleted"), fleet.reading(["open"]) as (run,):
+        shutil.rmtree(there[0])
+        run.histogram("GradHist1d", 1)
+    shutil.rmtree(there[1])
+    for name in ("closed", "open"):
+        with pytest.raises(LookupError, match="moved or deleted"), fleet.reading([name]):
+            pass
 
 
 def test_a_deleted_run_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.dashboard.client import TestClient, connect
@@ -26,7 +27,21 @@ def test_a_page_elsewhere_that_points_here_reads_nothing(client: TestClient) -> 
         assert answer.status_code == 403
         assert "http://127.0.0.1" in answer.text
     assert client.get("/api/runs", headers={"origin": "http://evil.example"}).status_code == 403
+    assert client.get("/api/runs", headers={"origin": "http://[bad"}).status_code == 403
     assert client.get("/api/runs", headers={"origin": HERE}).status_code == 200
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_page_may_link_here_and_no_more(client: TestClient, site: str) -> None:
+    image = {"sec-fetch-site": site, "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
+    link = {"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    for path in ("/", "/api/runs", "/api/deck?run=first", "/api/events", "/static/main.js", "/vega.js"):
+        assert client.get(path, headers=image).status_code == 403, path
+    assert client.get("/api/runs", headers=link).status_code == 403
+    assert client.get("/", headers={**link, "sec-fetch-dest": "iframe"}).status_code == 403
+    assert client.get("/", headers=link).status_code == 200
+    for own in ("same-origin", "none"):
+        assert client.get("/api/runs", headers={**image, "sec-fetch-site": own}).status_code == 200
 
 
 def test_nothing_can_be_changed(client: TestClient) -> None:
@@ -48,7 +63,7 @@ def test_with_a_token_nobody_reads_without_it(folder: Path) -> None:
             answer = client.get(path)
             assert answer.status_code == 401, path
             assert "cockpit ui" in answer.text
-        client.cookies.set("cockpit_token", "wrong")
+        client.cookies.set("cockpit_token_6180", "wrong")
         assert client.get("/api/runs").status_code == 401
 
 
@@ -63,9 +78,17 @@ def test_the_token_moves_from_the_address_into_a_cookie(folder: Path) -> None:
 
 def test_the_redirect_never_leaves_the_server(folder: Path) -> None:
     with connect(folder, "secret", "box:6180") as client:
-        answer = client.get("http://box:6180//evil.example/?token=secret")
-        assert answer.headers["location"].startswith("/")
-        assert not answer.headers["location"].startswith("//")
+        for path in ("//evil.example/", "/%5Cevil.example", "/api/runs"):
+            assert client.get(f"http://box:6180{path}?token=secret").headers["location"] == "/"
+
+
+def test_a_token_of_any_characters_belongs_to_one_port(folder: Path) -> None:
+    token = 'a;b c"=&+ü'
+    with connect(folder, token, "box:6180") as client:
+        answer = client.get(f"/?token={quote(token)}")
+        assert answer.headers["set-cookie"].startswith("cockpit_token_6180=")
+        assert client.get("/api/runs").status_code == 200
+        assert client.get("http://box:6181/api/runs").status_code == 401
 
 
 def test_files_outside_the_page_are_not_served(client: TestClient) -> None:

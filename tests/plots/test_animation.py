@@ -42,6 +42,12 @@ def test_moments_are_recorded_steps_up_to_the_last() -> None:
     assert (np.diff(np.diff(log)) > 0).all(), "dense at the start, where much happens"
 
 
+def test_only_names_of_animations(tmp_path: Path) -> None:
+    for name in ("run.png", "run"):
+        with pytest.raises(CockpitError, match=r"ends in .*; an animation ends in \.gif or \.mp4"):
+            animate([run()], tmp_path / name)
+
+
 def test_nothing_to_animate() -> None:
     with pytest.raises(CockpitError, match="nothing was recorded"):
         moments([Recorded([])], Runs([Recorded([])], View()), 5)

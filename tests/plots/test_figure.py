@@ -9,10 +9,12 @@ import pytest
 from tests.panels.made import economy, run, shapes
 
 from cockpit.core.errors import CockpitError
+from cockpit.core.kinds import Kind
+from cockpit.core.record import Record
 from cockpit.core.recorded import Recorded
 from cockpit.panels import View, deck
 from cockpit.panels.screen import DECK
-from cockpit.plots.figure import figure
+from cockpit.plots.figure import draw, figure
 from cockpit.plots.layout import lines, page
 
 pytest.importorskip("vl_convert")
@@ -39,6 +41,22 @@ def test_the_whole_deck_is_drawn() -> None:
     assert "my run" in written
     assert "STEP SIZE" in written
     assert "gorge or lake?" in written
+
+
+def test_half_a_character_in_a_name_is_spelled_out() -> None:
+    source = Recorded([Record(step, "odd\ud800", Kind.SCALAR, 1.0) for step in range(3)], "run\udcff")
+    written = texts(figure([source], "svg"))
+    assert "run\\udcff" in written
+    assert "odd\\ud800" in texts(draw(deck([source]), format="svg"))
+
+
+def test_panels_of_one_s_own() -> None:
+    panels = deck([run()])[:2]
+    written = texts(draw(panels, "both", [("a", "#000000")], "svg"))
+    assert panels[0].title in written
+    assert panels[1].title in written
+    with pytest.raises(CockpitError, match="unknown theme"):
+        draw(panels, theme="pink")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark", "print"])

@@ -29,7 +29,7 @@ def test_a_picture_that_needs_no_network(tmp_path: Path) -> None:
     assert "&lt;run&gt; &amp; &#x27;co&#x27;" in rest
     assert "<run>" not in rest
     assert "crashed" in rest
-    assert "step 10 of 20, loss 0.2, Fuel 7.5" in rest
+    assert "step 9 of 20, loss 0.2, Fuel 7.5" in rest
     assert "http" not in rest
     assert "<script" not in rest
 

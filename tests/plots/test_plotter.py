@@ -37,6 +37,16 @@ class Watched:
         return Recorded(records(), "net", METADATA)
 
 
+@pytest.mark.parametrize("place", ["file/below", "folder"])
+def test_a_place_that_takes_no_figure(log: Path, tmp_path: Path, place: str) -> None:
+    pytest.importorskip("vl_convert")
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder" / "log.png").mkdir(parents=True)
+    with pytest.raises(CockpitError, match="cannot be written"):
+        CockpitPlotter().plot(log, savedir=tmp_path / place, save_plot=True, show_plot=False)
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["log.png"]
+
+
 # ---- what is read
 
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 from tests.plots.samples import LATER, METADATA, frame, records
 
 from cockpit import store
+from cockpit.core.errors import CockpitError
 from cockpit.core.recorded import Recorded
 from cockpit.plots import show
+from cockpit.plots.deck import GROUPS
 from cockpit.store.run import StoredRun
 
 
 class Flight(Recorded):
     """A run that grows each time one looks at it, and ends."""
 
-    path, state, reason, damaged = "/runs/a", "running", None, None
+    path, state, reason, damaged = None, "running", None, None
     reached, updated, left = 10, METADATA["started"] + 50.0, 0
 
     def refresh(self) -> bool:
@@ -48,7 +52,7 @@ def shown(run: Any, width: int = 80, height: int = 60, terminal: bool = False) -
 def test_everything_is_there_and_fits(width: int) -> None:
     found = shown(flight(), width)
     words = "digits RUNNING 50% Sequential 2,698 SGD 0.1 CrossEntropyLoss cpu laptop train.py 0123abcdef main changes"
-    for word in [*words.split(), "step 10 of 20", "0:50 elapsed", "0:50 left", "10 steps tracked", "10.0% of the time"]:
+    for word in [*words.split(), "step 9 of 20", "0:50 elapsed", "0:50 left", "10 steps tracked", "10.0% of the time"]:
         assert word in found
     assert f"Undefined: Alpha at step 9: {LATER}." in found
     assert all(len(line) <= width for line in found.splitlines())
@@ -69,9 +73,9 @@ def test_a_small_terminal_gets_no_empty_lines() -> None:
     ("known", "said"),
     [
         ({"state": "crashed", "reason": "RuntimeError: no"}, "digits  CRASHED  RuntimeError: no"),
-        ({"state": "finished", "reached": 19}, "100%"),
+        ({"state": "finished", "reached": 20}, "100%"),
         ({"state": "finished", "reached": 20}, "0.4 steps/s"),
-        ({"metadata": {"steps": None}}, "step 10, 0:50 elapsed, 0.2 steps/s"),
+        ({"metadata": {"steps": None}}, "step 9, 0:50 elapsed, 0.2 steps/s"),
         ({"metadata": {"lost": 7}}, "7 records were lost"),
         ({"damaged": "3 frames"}, "damaged: 3 frames"),
         ({"updated": METADATA["started"] + 7300}, "2:01:40 elapsed"),
@@ -88,7 +92,38 @@ def test_little_is_known() -> None:
     assert "No step has been tracked yet." in shown(Recorded([], "new"))
 
 
+@pytest.mark.parametrize("width", [20, 34, 40, 60, 80])
+@pytest.mark.parametrize("metadata", [{}, {"steps": None}])
+def test_a_narrow_terminal(width: int, metadata: dict[str, Any]) -> None:
+    """Nothing runs over the edge or is cut in the middle of a word; the name and the last value always stay."""
+    found = shown(flight(metadata=metadata), width)
+    assert all(cell_len(line) <= width for line in found.splitlines())
+    line = next(line for line in found.splitlines() if line.strip().startswith("Loss"))
+    assert " 0.2" in line
+    mottos = [question for question, _ in GROUPS.values()]
+    for line in found.splitlines():
+        begun = [motto for motto in mottos if motto[:8] in line]
+        assert all(motto in line for motto in begun), line
+
+
 # ---- follow
+
+
+def test_a_folder_that_is_deleted_ends_it(tmp_path: Path) -> None:
+    writer = store.create(tmp_path / "a", METADATA)
+    writer.append(frame(0))
+    run, seen = StoredRun(tmp_path / "a"), 0
+
+    def delete(seconds: float) -> None:
+        nonlocal seen
+        seen += 1
+        assert seen < 3, "it never ends"
+        shutil.rmtree(tmp_path / "a")
+
+    with pytest.raises(CockpitError, match="a is gone"):
+        for _ in show.looks(run, delete):
+            pass
+    writer.close()
 
 
 def test_only_news_are_told() -> None:

@@ -31,6 +31,11 @@ def test_curve_over_the_logarithm_of_steps() -> None:
     assert sparkline.curve(steps, range(8), steps, 8, log_steps=True) == sparkline.BLOCKS
 
 
+def test_a_constant_is_flat() -> None:
+    """Though the mean of equal numbers may not be exactly that number."""
+    assert sparkline.curve(range(25), [0.05] * 25, range(25), 12) == "▄" * 12
+
+
 def test_bars() -> None:
     assert sparkline.bars(np.array([0.0, 1.0, 1e6, 0.0]), 4) == " ▁█ "
     assert len(sparkline.bars(np.ones(100), 28)) == 28

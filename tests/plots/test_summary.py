@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.plots.samples import LATER, METADATA, records
 
+from cockpit import store
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 from cockpit.core.recorded import Recorded
-from cockpit.plots.summary import summary
+from cockpit.plots.summary import summary, taken
 
 
 class Known(Recorded):
@@ -39,7 +41,7 @@ def test_stable_keys() -> None:
 def test_values() -> None:
     found = facts()
     assert (found["name"], found["path"], found["state"]) == ("a", "/runs/a", "running")
-    assert (found["step"], found["first"], found["steps"], found["elapsed"]) == (12, 0, 20, 50.0)
+    assert (found["step"], found["first"], found["steps"], found["elapsed"]) == (11, 0, 20, 50.0)
     assert found["loss"] == 0.2
     assert found["metrics"] == {"Fuel": {"last": 7.5, "step": 9, "min": 7.5, "max": 7.5, "not_finite": 1}}
     assert found["quantities"]["GradNorm"]["kind"] == "per_parameter"
@@ -47,6 +49,41 @@ def test_values() -> None:
     assert found["quantities"]["tracking_seconds"]["last"] == 0.5
     assert found["undefined"] == {"Alpha": {LATER: {"count": 1, "first": 9, "last": 9}}}
     assert found["cost"] == {"seconds": 5.0, "share": 0.1, "tracked": 10}
+
+
+@pytest.mark.parametrize(
+    ("reached", "recorded", "step"),
+    [
+        (10, 9, 9),  # the last step was recorded
+        (10, 4, 9),  # and where it was not
+        (10, None, 9),
+        (9, 9, 9),  # the record came before the news that the step is taken
+        (5, 9, 4),  # continued at step 5; the records after it are from before
+        (None, 9, 9),  # a log says nothing else
+        (0, None, None),
+        (None, None, None),
+    ],
+)
+def test_the_last_step_that_was_taken(reached: int | None, recorded: int | None, step: int | None) -> None:
+    assert taken(reached, recorded) == step
+
+
+def test_the_step_in_memory_is_the_one_on_disk(tmp_path: Path) -> None:
+    """A live watch, a run that is written, and a finished one say the same of the same training."""
+    some = [record for record in records() if record.step <= 4]
+    writer = store.create(tmp_path / "a", METADATA)
+    writer.append(some)
+    writer.step = 10
+    writer.close()
+    live, ended = Recorded(some, "a", reached=10), store.StoredRun(tmp_path / "a")
+    assert summary(live)["step"] == summary(ended)["step"] == 9
+
+
+def test_a_run_that_begins_at_a_later_step(tmp_path: Path) -> None:
+    writer = store.create(tmp_path / "a", METADATA, first_step=100)
+    writer.step = 100
+    writer.close()
+    assert summary(store.StoredRun(tmp_path / "a"))["step"] is None
 
 
 def test_further_learning_rates_are_not_the_user_s() -> None:

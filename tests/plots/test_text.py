@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from io import StringIO
+from math import inf, nan
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 from tests.plots.samples import LATER, records
 
@@ -65,6 +67,24 @@ def test_strange_names_do_no_harm() -> None:
 @pytest.mark.parametrize(("value", "shown"), [(0.12345, "0.123"), (12345.6, "12346"), (1e6, "1e+06"), (-1.0, "-1")])
 def test_short_numbers(value: float, shown: str) -> None:
     assert text.short(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"), [([inf, inf], "inf"), ([-inf, nan], "-inf"), ([inf, -inf], "nan"), ([inf, 2.0], "2")]
+)
+def test_the_median_where_little_is_finite(values: list[float], shown: str) -> None:
+    line = written([Record(step, "Loss", Kind.SCALAR, value) for step, value in enumerate(values)])
+    assert next(line for line in line.splitlines() if "Loss" in line).split()[3] == shown
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_wide_characters_take_two_places(width: int) -> None:
+    shown = written([Record(0, name, Kind.SCALAR, 1.0) for name in ("日本" * 10, "Loss")], width)
+    rows = [line for line in shown.splitlines() if "日" in line or "Loss" in line]
+    ends = [cell_len(line[: line.index(" 1 ")]) for line in rows]
+    assert len(ends) == 2
+    assert len(set(ends)) == 1, "columns stand in one line"
+    assert all(cell_len(line) <= width for line in shown.splitlines())
 
 
 def test_nothing_tracked_yet() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.plots.samples import LATER, METADATA, records, stored
+from tests.running import python
 
 from cockpit import store
 from cockpit.core.errors import CockpitError
@@ -51,7 +52,7 @@ def test_csv(run: StoredRun, tmp_path: Path) -> None:
     assert float(scalars[4]["Loss"]) == 2.0 / 5
     assert float(scalars[0]["GradNorm"]) == 5.0
     assert float(scalars[0]["HessTrace"]) == 2.0
-    assert isnan(float(scalars[3]["Fuel"])), "a number that is not finite stays one"
+    assert scalars[3]["Fuel"] == "NaN", "a number that is not finite stays one"
     assert scalars[STEPS - 1]["Alpha"] == "", "what is undefined is empty"
     assert {"step": "2", "quantity": "GradNorm", "parameter": "0.bias", "value": "4.0"} in parameters
     assert {"step": "2", "quantity": "Parameters.norm", "parameter": "0.bias", "value": "4.0"} in parameters
@@ -145,6 +146,154 @@ def test_nothing_is_overwritten_without_force(run: StoredRun, tmp_path: Path, ta
     assert (tmp_path / "out" / "mine.txt").read_text() == "keep me"
     if target == "tensorboard":
         assert len(list((tmp_path / "out").glob("events*"))) == 1, "two would be drawn on top of each other"
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("before", ["csv", "parquet", "json", "tensorboard"])
+@pytest.mark.parametrize("target", ["csv", "parquet", "json", "tensorboard"])
+def test_force_leaves_nothing_of_another_run(run: StoredRun, tmp_path: Path, before: str, target: str) -> None:
+    for library in {"parquet": ["pyarrow"], "tensorboard": ["tensorboard"]}.get(before, []):
+        pytest.importorskip(library)
+    out, log = tmp_path / "out", Log({0: {"Loss": 1.0}}, "log")
+    export(run, before, out)
+    mine = {"mine.csv", "events.out.tfevents.1.mine", "details.csv.bak", "samples.txt"}
+    for name in mine:
+        (out / name).write_text("keep me")
+    made = export(log, target, out, force=True)
+    assert names(out) == mine | {path.name for path in made}
+
+
+@pytest.mark.parametrize("target", ["csv", "json", "tensorboard"])
+def test_force_keeps_files_that_only_look_like_ours(run: StoredRun, tmp_path: Path, target: str) -> None:
+    """No export has been here: what has the name of an exported file is replaced at most, never deleted."""
+    out = tmp_path / "out"
+    out.mkdir()
+    mine = {"parameters.csv", "samples.parquet", "output.json", "metadata.json", "records.jsonl"}
+    for name in mine:
+        (out / name).write_text('{"mine": 1}')
+    made = export(Log({0: {"Loss": 1.0}}, "log"), target, out, force=True)
+    assert mine <= names(out)
+    for name in mine - {path.name for path in made}:
+        assert (out / name).read_text() == '{"mine": 1}'
+
+
+def test_what_exports_left_is_not_believed_blindly(run: StoredRun, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("keep me")
+    export(run, "csv", tmp_path / "out")
+    (tmp_path / "out" / "metadata.json").write_text(json.dumps({"exported": ["../secret", "notes", 3]}))
+    (tmp_path / "out" / "notes").write_text("keep me")
+    export(run, "tensorboard", tmp_path / "out", force=True)
+    assert (tmp_path / "secret").exists()
+    assert (tmp_path / "out" / "notes").exists()
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from cockpit.store.export import export
+from cockpit.store.run import StoredRun
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+try:
+    export(StoredRun("run"), sys.argv[1], "out", force=True)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of Unix")
+@pytest.mark.parametrize("target", ["csv", "parquet", "json", "tensorboard"])
+def test_a_full_disk_changes_nothing(run: StoredRun, tmp_path: Path, target: str) -> None:
+    before = {path: path.read_bytes() for path in export(run, target, tmp_path / "out")}
+    done = python("-c", FULL, target, cwd=tmp_path)
+    assert done.stdout.startswith("CockpitError out cannot be written: ")
+    assert done.stdout.endswith("File too large; choose another place\n")
+    assert not done.stderr, "nothing but the error is said"
+    assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="devices of Unix")
+@pytest.mark.parametrize("target", ["csv", "tensorboard"])
+def test_a_device_is_no_folder(run: StoredRun, target: str) -> None:
+    for force in (False, True):
+        with pytest.raises(CockpitError, match="/dev/full is a file; give a folder"):
+            export(run, target, "/dev/full", force)
+
+
+def test_a_folder_is_no_file(run: StoredRun, tmp_path: Path) -> None:
+    (tmp_path / "out.csv").mkdir()
+    with pytest.raises(CockpitError, match="is a folder; give a file"):
+        export(run, "csv", tmp_path / "out.csv", force=True)
+
+
+@pytest.mark.parametrize("target", ["csv", "parquet", "json"])
+def test_damage_is_told(run: StoredRun, tmp_path: Path, target: str) -> None:
+    sound = export(run, target, tmp_path / "sound")[-1]
+    assert "damaged" not in json.loads(sound.read_text())
+
+    class Damaged(Log):
+        damaged = "3 records are damaged and left out"
+
+    made = export(Damaged({0: {"Loss": 1.0}}, "log"), target, tmp_path / "out")[-1]
+    assert json.loads(made.read_text())["damaged"] == Damaged.damaged
+
+
+NAMED = [
+    Record(3, "step", Kind.SCALAR, 0.5),
+    Record(3, "step (metric)", Kind.SCALAR, 0.25),
+    Record(3, "GradNorm", Kind.PER_PARAMETER, {"step": 4.0, "w": 3.0}),
+    Record(3, "sample", Kind.PER_SAMPLE, np.array([7.0])),
+]
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> StoredRun:
+    """A run with a metric and a parameter that are called like a column."""
+    writer = store.create(tmp_path / "named", METADATA)
+    writer.append(NAMED)
+    writer.close()
+    return StoredRun(tmp_path / "named")
+
+
+def test_the_step_is_never_lost(named: StoredRun, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    expected = {"step": 3.0, "step (metric) (metric)": 0.5, "step (metric)": 0.25, "GradNorm": 5.0}
+    (row,) = read(export(named, "csv", tmp_path / "a.csv")[0])
+    assert {name: float(cell) for name, cell in row.items()} == expected
+    (row,) = parquet.read_table(export(named, "parquet", tmp_path / "a.parquet")[0]).to_pylist()
+    assert row == expected
+    assert {name: column.tolist() for name, column in named.table().items()} == {n: [v] for n, v in expected.items()}
+    assert named.table("GradNorm") == {"step": [3], "step (parameter)": [4.0], "w": [3.0]}
+    assert named.table("step") == {"step": [3], "step (metric)": [0.5]}
+    assert named.table("sample") == {"step": [3], "sample": [0], "sample (metric)": [7.0]}
+
+
+def test_half_a_character_in_a_name(tmp_path: Path) -> None:
+    """As in file names that are no text: no file takes it, so it is spelled out."""
+    metrics = {f"a{half}": float(place) for place, half in enumerate(["\ud800", "\ud801"], 1)}
+    log = Log({0: {**metrics, "N": {"w\ud800": 3.0}}}, "log")
+    wide, long = (read(path) for path in export(log, "csv", tmp_path / "csv")[:2])
+    assert wide == [{"step": "0", "a\\ud800": "1.0", "a\\ud801": "2.0", "N": "3.0"}]
+    assert long[0]["parameter"] == "w\\ud800"
+    assert json.loads(export(log, "json", tmp_path / "log.json")[0].read_text())["0"]["a\\ud801"] == 2.0
+    if pytest.importorskip("pyarrow"):
+        export(log, "parquet", tmp_path / "parquet")
+    if pytest.importorskip("tensorboard"):
+        export(log, "tensorboard", tmp_path / "tensorboard")
+
+
+def test_data_frames_read_numbers_that_are_not_finite(tmp_path: Path) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    values = ["nan", "inf", "-inf", 1.5]
+    (made,) = export(
+        Log({step: {"Loss": value} for step, value in enumerate(values)}, "log"), "csv", tmp_path / "a.csv"
+    )
+    for column in (pandas.read_csv(made)["Loss"].to_list(), polars.read_csv(made)["Loss"].to_list()):
+        assert isnan(column[0])
+        assert column[1:] == [float("inf"), float("-inf"), 1.5]
 
 
 def test_what_is_refused(run: StoredRun, tmp_path: Path) -> None:

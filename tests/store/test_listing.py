@@ -9,8 +9,9 @@ from tests.store.contract import loss
 
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
-from cockpit.store import create, runs
-from cockpit.store.sqlite import SqliteReader
+from cockpit.store import StoredRun, create, runs
+from cockpit.store.lock import Lock
+from cockpit.store.sqlite_reader import SqliteReader
 
 
 def make(folder: Path, count: int, **metadata: object) -> None:
@@ -45,7 +46,7 @@ def test_a_second_look_is_cheap_and_sees_changes(tmp_path: Path, monkeypatch: py
     first = runs(tmp_path)
     asked: list[int] = []
     news = SqliteReader.news
-    monkeypatch.setattr(SqliteReader, "news", lambda self: asked.append(1) or news(self))
+    monkeypatch.setattr(SqliteReader, "news", lambda self, growing: asked.append(1) or news(self, growing))
     begin = time.perf_counter()
     assert runs(tmp_path) == first
     assert time.perf_counter() - begin < 0.2
@@ -67,6 +68,16 @@ def test_a_damaged_run_is_listed_too(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_has_no_runs(tmp_path: Path) -> None:
     assert runs(tmp_path / "missing") == []
+
+
+def test_a_folder_in_which_nothing_was_written_yet_is_no_run(tmp_path: Path) -> None:
+    """Killed before its file was made: only the lock is there."""
+    (tmp_path / "begun").mkdir()
+    Lock(tmp_path / "begun").close()
+    assert runs(tmp_path) == []
+    assert not StoredRun.at(tmp_path / "begun")
+    make(tmp_path / "begun", 3)
+    assert [(info.id, info.last_step) for info in runs(tmp_path)] == [("begun", 2)]
 
 
 def test_losses_that_are_not_finite_are_no_points(tmp_path: Path) -> None:

@@ -62,7 +62,12 @@ def test_to_show_a_curve_no_histogram_is_read(tmp_path: Path, monkeypatch: pytes
     asked: list[int] = []
     tails = run._contents.reader.tails
     monkeypatch.setattr(run._contents.reader, "tails", lambda places: asked.extend(places) or tails(places))
-    assert len(run.scalar("Loss")) == len(run.counted("H")) == 50
+    checked: list[int] = []
+    unsound = run._contents.reader.unsound
+    monkeypatch.setattr(run._contents.reader, "unsound", lambda places: checked.extend(places) or unsound(places))
+    assert len(run.scalar("Loss")) == 50
+    assert checked == []
+    assert len(run.counted("H")) == len(run.counted("H")) == len(checked) == 50, "each tail is checked once"
     assert asked == []
     assert run.histogram("H", 7) == flat(7)
     assert len(asked) == 1

@@ -18,7 +18,17 @@ SUMMED = frozenset({"HessTrace"})  # in a log without details; else the detail `
 class Recorded:
     """A :class:`~cockpit.core.source.Source` over records; a later record for the same step and name stands."""
 
-    def __init__(self, records: Iterable[Record], name: str = "run", metadata: Mapping[str, Any] | None = None) -> None:
+    reached: int | None = None  #: how many steps the training has taken, recorded or not: the number of the next one
+
+    def __init__(
+        self,
+        records: Iterable[Record],
+        name: str = "run",
+        metadata: Mapping[str, Any] | None = None,
+        reached: int | None = None,
+    ) -> None:
+        if reached is not None:
+            self.reached = reached
         self.name = name
         self.metadata: Mapping[str, Any] = metadata or {}
         self.kinds: dict[str, Kind] = {}

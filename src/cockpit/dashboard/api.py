@@ -4,16 +4,18 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
+from unicodedata import bidirectional, category
 
 import numpy as np
 
 from cockpit import panels
 from cockpit.core.errors import CockpitError
 from cockpit.core.kinds import Kind
-from cockpit.dashboard.differences import differences
+from cockpit.dashboard.columns import beside
+from cockpit.dashboard.differences import differences, spoken
 from cockpit.dashboard.fleet import Fleet
 from cockpit.dashboard.query import Query
-from cockpit.dashboard.wire import Written, dumps, mark
+from cockpit.dashboard.wire import Written, answer, dumps, mark
 from cockpit.panels import Panel, View
 from cockpit.panels._base import GROUPS
 from cockpit.panels.runs import Runs
@@ -23,6 +25,8 @@ from cockpit.store import RunInfo
 from cockpit.store.run import StoredRun
 
 Answer = dict[str, Any]
+UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})  # kinds of characters: control, half of a pair, line breaks
+TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})  # of the writing direction
 
 
 def runs(fleet: Fleet, query: Query) -> Answer:
@@ -50,6 +54,23 @@ def deck(fleet: Fleet, query: Query) -> Answer:
         }
 
 
+def sides(fleet: Fleet, query: Query) -> Answer:
+    """The decks of the chosen runs beside each other, on the same axes."""
+    with fleet.reading(_chosen(query)) as held:
+        together = Runs(held, coloured(fleet, query))
+        columns = [
+            [_panel(one, query, f"{place}~{one.id}") for one in deck] for place, deck in enumerate(beside(together))
+        ]
+        heads = _heads(fleet, query, held)
+    return {
+        "now": time.time(),
+        "runs": heads,
+        "columns": [
+            Written(answer({"id": head["id"], "panels": column})) for head, column in zip(heads, columns, strict=True)
+        ],
+    }
+
+
 def panel(fleet: Fleet, query: Query) -> Answer:
     """One panel, large."""
     with fleet.reading(_chosen(query)) as held:
@@ -57,6 +78,8 @@ def panel(fleet: Fleet, query: Query) -> Answer:
         name = next((name for name in shown.names if name in _layered(held[:1])), "")
         beside = panels.layers(held[0], query.view, name)[:1] if name else []
         return {
+            "now": time.time(),
+            "runs": _heads(fleet, query, held),
             "name": name,
             "panels": [_panel(shown, query)],
             "beside": [_panel(one, query) for one in beside if one.id != shown.id],
@@ -84,10 +107,12 @@ def details(fleet: Fleet, query: Query) -> Answer:
             "now": time.time(),
             "runs": _heads(fleet, query, [run]),
             "path": str(run.path),
+            "reason": run.reason,
             "damaged": run.damaged,
             "metadata": _safe({key: run.metadata[key] for key in run.metadata if key not in ("coverage", "cost")}),
             "coverage": str(run.metadata.get("coverage") or ""),
             "instruments": [_instrument(run, name) for name in run.kinds],
+            "shared": _shared(run),
         }
 
 
@@ -101,6 +126,7 @@ ANSWERS: dict[str, Callable[[Fleet, Query], Answer]] = {
     "runs": runs,
     "look": look,
     "deck": deck,
+    "sides": sides,
     "panel": panel,
     "layers": layers,
     "details": details,
@@ -131,14 +157,14 @@ def _listed(info: RunInfo) -> Answer:
     return _plain(
         {
             "id": info.id,
-            "name": info.name,
+            "name": readable(info.name) or info.id,
             "state": info.state,
             "reason": info.reason,
             "started": info.started,
             "updated": info.updated,
             "step": info.reached,
             "steps": info.steps,
-            "loss": info.loss,
+            "loss": spoken(info.loss),
             "losses": list(info.losses),
             "lamps": [],
         }
@@ -157,7 +183,7 @@ def _head(ident: str, run: StoredRun) -> Answer:
     return _plain(
         {
             "id": ident,
-            "name": run.name,
+            "name": readable(run.name) or ident,
             "state": run.state,
             "reason": run.reason,
             "step": run.reached,
@@ -203,9 +229,6 @@ def _instrument(run: StoredRun, name: str) -> Answer:
     kind = run.kinds[name]
     steps = run.counted(name) if kind is Kind.HISTOGRAM else run.scalar(name).steps
     known = {one.get("name"): one for one in run.metadata.get("quantities") or () if isinstance(one, dict)}
-    cost = run.metadata.get("cost") or {}
-    seconds = (cost.get("seconds") or {}).get(name)
-    tracked = cost.get("tracked")
     return _plain(
         {
             "name": name,
@@ -213,7 +236,7 @@ def _instrument(run: StoredRun, name: str) -> Answer:
             "level": known.get(name, {}).get("cost"),
             "values": len(steps),
             "last": int(steps[-1]) if len(steps) else None,
-            "milliseconds": 1e3 * seconds / tracked if seconds is not None and tracked else None,
+            "milliseconds": _costs(run).get(name),
             "undefined": [
                 {"reason": reason, "count": len(where), "first": where[0], "last": where[-1]}
                 for reason, where in run.reasons(name).items()
@@ -222,13 +245,30 @@ def _instrument(run: StoredRun, name: str) -> Answer:
     )
 
 
-def _panel(one: Panel, query: Query) -> Written:
+def _costs(run: StoredRun) -> dict[str, float]:
+    """Milliseconds of each tracked step, by what took them."""
+    cost = run.metadata.get("cost")
+    seconds, tracked = (cost.get("seconds"), cost.get("tracked")) if isinstance(cost, dict) else (None, None)
+    if not isinstance(seconds, dict) or not _number(tracked):
+        return {}
+    return {str(name): 1e3 * spent / tracked for name, spent in seconds.items() if _number(spent) is not None}
+
+
+def _shared(run: StoredRun) -> list[Answer]:
+    """What several instruments need together, e.g. individual gradients or curvature; the largest first."""
+    costs = {name: spent for name, spent in _costs(run).items() if name not in run.kinds}
+    return [
+        _plain({"name": name, "milliseconds": costs[name]}) for name in sorted(costs, key=lambda name: -costs[name])
+    ]
+
+
+def _panel(one: Panel, query: Query, key: str = "") -> Written:
     """A panel; what changes with the data are its parameters and rows, and only these travel at an update."""
     params = {param["name"]: param["value"] for param in one.spec.get("params", ()) if "value" in param}
     fixed = [{key: param[key] for key in param if key != "value"} for param in one.spec.get("params", ())]
     spec, values, rows = dumps({**one.spec, "params": fixed}), dumps(params), dumps(one.datasets)
     marks = mark(spec), mark(values, rows)
-    known = query.known.get(one.id, ("", ""))
+    known = query.known.get(key or one.id, ("", ""))
     head: Answer = {
         "id": one.id,
         "title": one.title,
@@ -243,6 +283,15 @@ def _panel(one: Panel, query: Query) -> Written:
     }
     spare = (f',"spec":{spec}' if marks[0] != known[0] else "") + (f',"datasets":{rows}' if marks != known else "")
     return Written(f'{dumps(head)[:-1]},"params":{values}{spare}}}')
+
+
+def readable(name: str) -> str:
+    """A name as one line of text: what steers the writing direction or the line is shown as a sign of its own."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if _steers(letter) else letter for letter in name).strip()
+
+
+def _steers(letter: str) -> bool:
+    return category(letter) in UNSEEN or bidirectional(letter) in TURNS
 
 
 def _plain(values: Answer) -> Answer:

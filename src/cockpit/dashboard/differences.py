@@ -22,10 +22,18 @@ def differences(runs: Sequence[Source]) -> list[Row]:
     return [*_results(runs), *(row for row in rows if len(set(map(str, row["values"]))) > 1)]
 
 
+def spoken(value: float | None) -> float | str | None:
+    """A number that is not finite as a word: JSON has none for it, and it must not look like no number."""
+    if value is None or np.isfinite(value):
+        return value
+    return "NaN" if np.isnan(value) else "inf" if value > 0 else "-inf"
+
+
 def _results(runs: Sequence[Source]) -> list[Row]:
-    series = [run.scalar("Loss").defined() for run in runs]
+    whole = [run.scalar("Loss") for run in runs]
+    series = [one.defined() for one in whole]
     found = {
-        "last loss": [float(one.values[-1]) if len(one) else None for one in series],
+        "last loss": [spoken(float(one.values[-1])) if len(one) else None for one in whole],
         "lowest loss": [float(one.values.min()) if len(one) else None for one in series],
         "at step": [int(one.steps[np.argmin(one.values)]) if len(one) else None for one in series],
     }

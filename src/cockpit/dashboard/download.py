@@ -3,20 +3,19 @@
 import csv
 import io
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from cockpit import panels
 from cockpit.core.errors import CockpitError
+from cockpit.dashboard import numbers
 from cockpit.dashboard.api import coloured
 from cockpit.dashboard.fleet import Fleet
 from cockpit.dashboard.query import Query
-from cockpit.panels.rows import exactly
+from cockpit.store.run import StoredRun
 
 FIGURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}
 TABLES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
-EVERYTHING = 1_000_000  # points of a series: no thinning
 
 
 def figure(fleet: Fleet, query: Query) -> tuple[bytes, str, str]:
@@ -28,39 +27,46 @@ def figure(fleet: Fleet, query: Query) -> tuple[bytes, str, str]:
         raise CockpitError(f"format is {form!r}; give one of {', '.join(FIGURES)}")
     with fleet.reading(query.runs) as held:
         picture = draw(held, form, coloured(fleet, query), ids=[query.panel], theme=query.theme)
-    return picture, FIGURES[form], f"{_known(query)}.{form}"
+    return picture, FIGURES[form], _file_name(query, held, form)
 
 
 def data(fleet: Fleet, query: Query) -> tuple[bytes, str, str]:
-    """The numbers a panel shows, without thinning or rounding: content, media type, file name."""
+    """The numbers behind a panel, without thinning or rounding: content, media type, file name."""
     form = query.format or "csv"
     if form not in TABLES:
         raise CockpitError(f"format is {form!r}; give one of {', '.join(TABLES)}")
-    with fleet.reading(query.runs) as held, exactly():
-        shown = panels.panel(held, query.panel, replace(query.view, points=EVERYTHING))
-    text = json.dumps(shown.datasets, indent=1) if form == "json" else _csv(shown.datasets)
-    return text.encode(), TABLES[form], f"{_known(query)}.{form}"
+    with fleet.reading(query.runs) as held:
+        shown = panels.panel(held, query.panel, query.view)
+        labels = _labels([run.name for run in held], list(dict.fromkeys(query.runs)))
+        found = list(numbers.rows(shown, held, labels, query.view))
+    text = json.dumps({"panel": shown.id, "title": shown.title, "rows": found}) if form == "json" else _csv(found)
+    return text.encode(errors="replace"), TABLES[form], _file_name(query, held, form)
 
 
-def _known(query: Query) -> str:
-    """The panel's id, which is in use by now and so is safe in a file name."""
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in query.panel)[:80]
+def _labels(names: list[str], idents: list[str]) -> list[str]:
+    """Names, with the path where two runs share one."""
+    return [f"{name} ({ident})" if names.count(name) > 1 else name for name, ident in zip(names, idents, strict=True)]
 
 
-def _csv(datasets: Mapping[str, list[dict[str, Any]]]) -> str:
-    """One table; where a panel has several, a first column says which."""
-    columns = list(dict.fromkeys(key for rows in datasets.values() for row in rows for key in row))
+def _file_name(query: Query, held: Sequence[StoredRun], form: str) -> str:
+    """The panel, after the run where it is one; any other letter than those safe in a file name is replaced."""
+    whole = f"{held[0].name}-{query.panel}" if len(held) == 1 else query.panel
+    plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in whole)
+    return f"{plain.strip('-')[-80:] or 'panel'}.{form}"
+
+
+def _csv(found: list[dict[str, Any]]) -> str:
+    columns = numbers.columns(found) or ["run", "quantity", "step", "value"]
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(["dataset", *columns])
-    for name, rows in datasets.items():
-        for row in rows:
-            writer.writerow([name, *(_cell(row.get(column)) for column in columns)])
+    writer.writerow(columns)
+    for row in found:
+        writer.writerow([_cell(row.get(column)) for column in columns])
     return out.getvalue()
 
 
 def _cell(value: Any) -> Any:
     """A spreadsheet would run a text that begins like a formula."""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") and value != "-inf":
         return "'" + value
-    return json.dumps(value) if isinstance(value, dict | list) else value
+    return value

@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 from cockpit.dashboard.fleet import Fleet
 
 PULSE = 0.2  # seconds between two looks at the runs
 HEARTBEAT = 15.0  # seconds of silence after which a comment keeps the connection open
 
-Marks = tuple[dict[str, str], dict[str, int]]
+Marks = tuple[Mapping[str, str], Mapping[str, int]]
 
 
 class Events:
@@ -23,7 +23,7 @@ class Events:
         self._looking = asyncio.Lock()
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Yield the ids of the open runs that changed since the last message, and whether the list did."""
+        """Yield the ids of the runs that changed since the last message, and whether the list did."""
         seen = await self._look()
         yield b"retry: 1000\n\n" + _message([], True)
         quiet = 0.0
@@ -31,8 +31,7 @@ class Events:
             await asyncio.sleep(PULSE)
             quiet += PULSE
             now = await self._look()
-            # A run opened just now counts as changed: it may have grown between the page's reading and this look.
-            changed = sorted(ident for ident, mark in now[1].items() if mark != seen[1].get(ident))
+            changed = _changed(seen, now)
             listed = now[0] != seen[0]
             seen = now
             if changed or listed:
@@ -54,6 +53,18 @@ class Events:
                 self._marks = await asyncio.to_thread(self.fleet.pulse)
                 self._looked = loop.time()
             return self._marks
+
+
+def _changed(seen: Marks, now: Marks) -> list[str]:
+    """The runs whose marks differ.
+
+    One that is open since the last look counts: it may have grown between the page's reading and this look. So does
+    one that is gone, or came back under its old name.
+    """
+    found: set[str] = set()
+    for before, after in ((seen[0], now[0]), (seen[1], now[1])):
+        found |= {ident for ident in (*before, *after) if before.get(ident) != after.get(ident)}
+    return sorted(found)
 
 
 def _message(changed: list[str], listed: bool) -> bytes:

@@ -3,8 +3,9 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from cockpit import store
@@ -42,7 +43,7 @@ class Fleet:
         with self._lock:
             begin = time.monotonic()
             if begin > self._due:
-                self._infos = store.runs(self.folder)
+                self._infos = [_addressed(info) for info in store.runs(self.folder)]
                 done = time.monotonic()
                 self._due = done + max(LISTED, PATIENCE * (done - begin))
                 there = {info.id for info in self._infos}
@@ -55,7 +56,7 @@ class Fleet:
         for info in self.listing():
             if info.id == ident:
                 return info
-        raise LookupError(f"there is no run {ident!r} in this folder; it may have been moved or deleted")
+        raise _missing(ident)
 
     def colour(self, ident: str) -> str:
         """The colour of a run: given in the order of starting, and kept."""
@@ -70,7 +71,7 @@ class Fleet:
         if len(idents) > TOGETHER:
             raise CockpitError(f"{len(idents)} runs asked for at once; choose at most {TOGETHER}")
         held = {ident: self._hold(ident) for ident in dict.fromkeys(idents)}
-        with ExitStack() as stack:
+        with self._expecting({ident: one.run.path for ident, one in held.items()}), ExitStack() as stack:
             for ident in sorted(held):  # always in the same order: two requests never wait for each other
                 stack.enter_context(held[ident].lock)
             for one in held.values():
@@ -80,7 +81,7 @@ class Fleet:
     def pulse(self) -> tuple[dict[str, str], dict[str, int]]:
         """Marks that change: for each run with what the list shows, for each open one with what its panels show."""
         listed = {
-            info.id: f"{info.name} {info.state} {info.updated} {info.reached} {info.loss} {info.steps}"
+            info.id: f"{info.name} {info.state} {info.updated} {info.reached} {info.loss} {info.steps} {info.started}"
             for info in self.listing()
         }
         with self._lock:
@@ -97,9 +98,21 @@ class Fleet:
             shown[ident] = one.run.version
         return listed, shown
 
+    @contextmanager
+    def _expecting(self, paths: Mapping[str, Path]) -> Iterator[None]:
+        """A run may be deleted after it was listed: then it is gone, not wrong, and the list is due."""
+        try:
+            yield
+        except (CockpitError, OSError) as error:
+            for ident, path in paths.items():
+                if not StoredRun.at(path):
+                    self._due = float("-inf")
+                    raise _missing(ident) from error
+            raise
+
     def _hold(self, ident: str) -> _Held:
         path = self.info(ident).path
-        with self._lock:
+        with self._expecting({ident: path}), self._lock:
             held = self._open.get(ident)
             if held is None or held.run.path != path:
                 held = self._open[ident] = _Held(path)
@@ -107,3 +120,13 @@ class Fleet:
             while len(self._open) > OPEN:
                 self._open.popitem(last=False)
             return held
+
+
+def _missing(ident: str) -> LookupError:
+    return LookupError(f"there is no run {ident!r} in this folder; it may have been moved or deleted")
+
+
+def _addressed(info: store.RunInfo) -> store.RunInfo:
+    """A folder's name may hold bytes that are no text; an address cannot."""
+    ident = info.id.encode("utf-8", "backslashreplace").decode()
+    return info if ident == info.id else replace(info, id=ident)

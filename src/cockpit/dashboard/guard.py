@@ -4,14 +4,14 @@ import hmac
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-COOKIE = "cockpit_token"
+COOKIE = "cockpit_token"  # with the port behind it: cookies are shared by all ports of a machine
 LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -26,6 +26,9 @@ FRESH = [(b"cache-control", b"no-cache")]  # the page of a new version is asked 
 STRANGER = (
     "This page is only served to this machine. Open it as http://127.0.0.1 or http://localhost, or start it with "
     "--host to serve it to others."
+)
+FOREIGN = (
+    "Another page asked for this, and only this page itself may. Open http://127.0.0.1 with the port of `cockpit ui`."
 )
 LOCKED = (
     "This page asks for a token. Open the whole address that `cockpit ui` printed when it started; it ends with "
@@ -57,6 +60,8 @@ class Guard:
 
         if scope["method"] not in ("GET", "HEAD"):
             await _answer(guarded, 405, "This page only reads; use GET.")
+        elif _foreign(headers, scope["path"]):
+            await _answer(guarded, 403, FOREIGN)
         elif self.token is None:
             friend = is_local(headers.get("host", "")) and _same(headers)
             await (self.app(scope, receive, guarded) if friend else _answer(guarded, 403, STRANGER))
@@ -69,11 +74,10 @@ class Guard:
         given = dict(query).get("token")
         if given is not None and self._right(given):
             rest = urlencode([(key, value) for key, value in query if key != "token"])
-            cookie = f"{COOKIE}={given}; Path=/; HttpOnly; SameSite=Lax"
-            there = scope["path"] if scope["path"].startswith("/") and not scope["path"].startswith("//") else "/"
-            where = there + (f"?{rest}" if rest else "")
+            cookie = f"{cookie_name(headers)}={quote(given, safe='')}; Path=/; HttpOnly; SameSite=Lax"
+            where = "/" + (f"?{rest}" if rest else "")
             await _answer(send, 303, "", {"location": where, "set-cookie": cookie, "cache-control": "no-store"})
-        elif given is None and self._right(_cookie(headers.get("cookie", ""))) and _same(headers):
+        elif given is None and self._right(_cookie(headers)) and _same(headers):
             await self.app(scope, receive, send)
         else:
             await _answer(send, 401, LOCKED)
@@ -91,15 +95,32 @@ def is_local(host: str) -> bool:
 def _same(headers: dict[str, str]) -> bool:
     """Whether the request comes from the page itself, as far as the browser tells."""
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == headers.get("host")
-
-
-def _cookie(header: str) -> str | None:
     try:
-        found = SimpleCookie(header).get(COOKIE)
+        return origin is None or urlsplit(origin).netloc == headers.get("host")
+    except ValueError:  # no address at all
+        return False
+
+
+def _foreign(headers: dict[str, str], path: str) -> bool:
+    """Whether the browser says that a page from elsewhere asks; such a page may link to this one, and no more."""
+    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return False
+    opened = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return not (opened and path == "/")
+
+
+def cookie_name(headers: dict[str, str]) -> str:
+    """The name of the cookie that holds the token for the port asked for."""
+    port = headers.get("host", "").rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isdigit() and port.isascii() else COOKIE
+
+
+def _cookie(headers: dict[str, str]) -> str | None:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(cookie_name(headers))
     except CookieError:
         return None
-    return found.value if found else None
+    return unquote(found.value) if found else None
 
 
 def _encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:

@@ -11,6 +11,7 @@ import webbrowser
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from cockpit.core.errors import CockpitError
 from cockpit.dashboard.guard import LOCAL
@@ -38,6 +39,10 @@ def serve(
         token: What a reader must know.
         open_browser: Show the page in the user's browser.
     """
+    if token is not None and not token.strip():
+        raise CockpitError("token is empty; give one that others cannot guess, or leave --token out")
+    if folder.exists() and not folder.is_dir():
+        raise CockpitError(f"{folder} is a file; give the folder that holds the runs")
     bound = bind(host, port)
     if token is None and not _only_here(host):
         token = secrets.token_urlsafe(18)
@@ -45,6 +50,10 @@ def serve(
     if port is None and bound.getsockname()[1] != PORT:
         print(f"port {PORT} is taken; using {bound.getsockname()[1]}")
     print(f"cockpit shows {folder} at {url}  (ctrl-c to stop)", flush=True)
+    if not folder.exists():
+        print(
+            f"{folder} does not exist yet; runs appear on the page as soon as a training writes them there", flush=True
+        )
     if open_browser:
         show(url)
     run(folder, bound, token)
@@ -80,7 +89,7 @@ def address(bound: socket.socket, host: str, token: str | None) -> str:
     """Where a browser finds the page."""
     name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
     name = f"[{name}]" if ":" in name else name
-    return f"http://{name}:{bound.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    return f"http://{name}:{bound.getsockname()[1]}/" + (f"?token={quote(token, safe='')}" if token else "")
 
 
 def run(folder: Path, bound: socket.socket, token: str | None = None) -> None:

@@ -144,7 +144,7 @@ def _spec(runs: Runs, low: float, high: float, top: float, means: list[Row]) -> 
     params = [param("left", low), param("right", high), param("top", top * 1.08)]
     for when in ("all", "last"):
         told = ", ".join(number(row["mean"]) for row in means if row["k"] == when)
-        params.append(param(f"mean_{when}", f", mean {told}" if len(runs) < 4 else ""))
+        params.append(param(f"mean_{when}", f", mean {told}" if len(runs) < 3 else ""))
     return {"params": params, "encoding": {"x": _x(), "y": _y()}, "layer": layers}
 
 

@@ -57,7 +57,7 @@ def step_x(runs: Runs, field: str = "step") -> Spec:
         axis |= ticks_at(expr("xticks"))
     else:
         scale = {"type": "linear", **bounds}
-        axis["tickCount"] = 5
+        axis |= {"tickCount": 5, "tickMinStep": 1}
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 

@@ -22,9 +22,11 @@ def panel(runs: Runs) -> Panel:
     """Show the loss of each step and the losses that were logged."""
     tracks = [track(runs, "Loss", "mini-batch")] + [track(runs, name, error=None) for name in losses(runs)]
     present = [one for one in tracks if any(len(series) for series in one.series)]
-    facts = [f"{one.label} {last(one.series[0])}" for one in present if last(one.series[0])] if len(runs) == 1 else []
+    facts = []
     for place, series in enumerate(tracks[0].series):
         broken = not_finite(runs, place, "Loss", series)
         whose = f"{runs.labels[place]} " if runs.several else ""
-        facts += [f"{whose}not finite from step {broken[0]}"] if len(broken) else []
+        facts += [f"{whose}not finite from step {broken[0]}"] if len(broken) else []  # first: this must be read
+    if len(runs) == 1:
+        facts += [f"{one.label} {last(one.series[0])}" for one in present if last(one.series[0])]
     return draw(INSTRUMENT, runs, Chart(present, "loss", facts=facts))

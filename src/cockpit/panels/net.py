@@ -1,6 +1,5 @@
 """The layers of the net that a run trained: their names, types and parameters, in order of depth."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from cockpit.core.recorded import SUMMED
 from cockpit.core.source import Parts, Source, Values
+from cockpit.panels.pattern import compiled
 
 UNKNOWN = "type unknown"
 
@@ -25,7 +25,10 @@ class Layer:
 
 
 def layers_of(source: Source, keys: Sequence[str], pattern: str | None = None) -> list[Layer]:
-    """The layers that hold these parameters, in the order of the keys; without metadata, from the names alone."""
+    """The layers that hold these parameters, in the order of the keys; without metadata, from the names alone.
+
+    A pattern looks for name, type and parameters.
+    """
     owner: dict[str, tuple[str, str]] = {}
     for layer in _described(source.metadata):
         for parameter in layer.get("parameters") or ():
@@ -35,22 +38,16 @@ def layers_of(source: Source, keys: Sequence[str], pattern: str | None = None) -
         named = key.rpartition(".")[0] or key
         found.setdefault(owner.get(key, (named, UNKNOWN)), []).append(key)
     layers = [Layer(name, kind, tuple(held), depth) for depth, ((name, kind), held) in enumerate(found.items())]
-    return [layer for layer in layers if pattern is None or _matches(layer, pattern)]
+    if pattern is None:
+        return layers
+    expression = compiled(pattern)
+    return [layer for layer in layers if any(map(expression.search, (layer.name, layer.type, *layer.parameters)))]
 
 
 def _described(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     model = metadata.get("model")
     layers = model.get("layers") if isinstance(model, Mapping) else None
     return [layer for layer in layers or () if isinstance(layer, Mapping)]
-
-
-def _matches(layer: Layer, pattern: str) -> bool:
-    """Whether name, type or a parameter contains the pattern; a text that is no regular expression is meant plainly."""
-    try:
-        expression = re.compile(pattern, re.IGNORECASE)
-    except re.error:
-        expression = re.compile(re.escape(pattern), re.IGNORECASE)
-    return any(expression.search(text) for text in (layer.name, layer.type, *layer.parameters))
 
 
 def bands(layers: Sequence[Layer], most: int) -> list[Layer]:

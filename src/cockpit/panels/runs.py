@@ -10,6 +10,7 @@ from cockpit.core.source import Parts, Series, Source, Steps
 from cockpit.panels._base import View
 from cockpit.panels.theme import RUNS
 
+LONG = 1000  # steps from which on their axis is logarithmic by default
 ROWS, FEWEST = 1500, 32  # of a panel over all its series, of a series: 20 runs must not cost 20 times what one does
 
 
@@ -26,7 +27,9 @@ class Runs:
         self._series: dict[tuple[int, str, str], Series] = {}
         self._parts: dict[tuple[int, str], Parts] = {}
         self.first, self.last = self._reach()
-        self.log = view.axis == "log" or (view.axis == "auto" and self.last >= 1000)
+        planned = [source.metadata.get("steps") for source in self.sources]
+        length = max([self.last, *(steps for steps in planned if isinstance(steps, int))])  # no jump when it gets there
+        self.log = view.axis == "log" or (view.axis == "auto" and length >= LONG)
 
     def __len__(self) -> int:
         return len(self.sources)

@@ -53,7 +53,7 @@ def config(theme: Theme = "light") -> dict[str, Any]:
         "legend": legend,
         "title": {**title, "subtitleColor": soft, "subtitleFontSize": 9, "subtitlePadding": 2},
         "text": {"color": soft, "fontSize": 9},
-        "range": {"heatmap": ramp, "ramp": ramp[1:] if theme != "dark" else ramp[:-1]},
+        "range": {"heatmap": ramp, "ramp": ramp[2:] if theme == "dark" else ramp[1:]},
         "line": {"strokeWidth": 1.5, "strokeJoin": "round", "strokeCap": "butt"},
         "point": {"filled": True, "size": 12, "color": ink},
         "rule": {"color": QUIET},

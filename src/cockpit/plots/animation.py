@@ -12,19 +12,17 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from cockpit.core.errors import CockpitError
 from cockpit.core.source import Source
-from cockpit.panels import Panel, View, deck
+from cockpit.core.writing import refusing, whole
+from cockpit.panels import Panel, View
 from cockpit.panels.runs import Runs
-from cockpit.panels.screen import DECK
-from cockpit.panels.theme import Theme, config
 from cockpit.plots.artist import Artist
-from cockpit.plots.figure import PAPER
-from cockpit.plots.layout import page
+from cockpit.plots.figure import chosen, draw, legend
 from cockpit.plots.until import Until
 
 ANIMATIONS = ("gif", "mp4")
@@ -60,19 +58,18 @@ def animate(
         frames: How many frames; fewer if fewer steps were recorded.
         progress: Takes the frames as they are drawn and their number, and passes them on.
     """
-    write = {"gif": _gif, "mp4": _mp4}[out.suffix.lower().lstrip(".")]
-    _check(out)
+    write = _WRITERS[_check(out)]
     runs = Runs(sources, view or View())
     steps = moments(sources, runs, frames)
     fixed = replace(runs.view, span=runs.span, axis="log" if runs.log else "linear")
     heading = title if title is not None else ", ".join(runs.labels)
-    key = list(zip(runs.labels, runs.colours, strict=True)) if runs.several else []
-    look = {**config(cast(Theme, theme)), "background": PAPER[theme]}
     pages = [
-        page(panels, f"{heading}, step {step:,}", key)
+        (panels, f"{heading}, step {step:,}", legend(runs), "png", theme, scale)
         for step, panels in zip(steps, stills(sources, steps, fixed, ids), strict=True)
     ]
-    write(progress(_drawn(pages, look, scale), len(pages)), out, fps)
+    pictures = list(progress(_drawn(pages), len(pages)))
+    with refusing(out), whole(out) as part:
+        write(pictures, part, fps)
 
 
 def moments(sources: Sequence[Source], runs: Runs, count: int) -> list[int]:
@@ -84,6 +81,8 @@ def moments(sources: Sequence[Source], runs: Runs, count: int) -> list[int]:
         raise CockpitError("nothing was recorded; there is nothing to animate")
     low, high = runs.span
     known = known[(known >= low) & (known <= high)]
+    if not len(known):
+        raise CockpitError(f"nothing was recorded from step {low:g} to {high:g}; choose other steps to animate")
     places = np.log1p(known - known[0]) if runs.log else known.astype(float)
     wanted = np.linspace(places[0], places[-1], count)
     return [int(step) for step in known[np.unique(np.searchsorted(places, wanted - 1e-9))]]
@@ -93,31 +92,23 @@ def stills(
     sources: Sequence[Source], steps: Sequence[int], view: View, ids: Sequence[str] | None
 ) -> Iterator[list[Panel]]:
     """The panels of each frame, all with the limits that the whole run needs."""
-    whole = _chosen(sources, view, ids)
-    moving = [panel.id for panel in whole if not panel.steps and panel.empty is None]
+    complete = chosen(sources, view, ids)
+    moving = [panel.id for panel in complete if not panel.steps and panel.empty is None]
     frames = [_moving(sources, step, view, moving) for step in steps]
     limits = {id: _limits([frame[id] for frame in frames]) for id in moving}
     for step, frame in zip(steps, frames, strict=True):
         shown = []
-        for panel in whole:
+        for panel in complete:
             if panel.empty is None:
                 panel = _still(panel, frame[panel.id], limits[panel.id]) if panel.id in frame else _cut(panel, step)
             shown.append(replace(panel, note=""))  # notes come and go, and would move everything below them
         yield shown
 
 
-def _chosen(sources: Sequence[Source], view: View, ids: Sequence[str] | None) -> list[Panel]:
-    from cockpit.panels import panel
-
-    if ids is None:
-        return [found for found in deck(sources, view) if found.id in DECK]
-    return [panel(sources, id, view) for id in ids]
-
-
 def _moving(sources: Sequence[Source], step: int, view: View, ids: Sequence[str]) -> dict[str, Panel]:
     """The panels that show one moment, as they were then."""
     then = [Until(source, step) for source in sources]
-    return {panel.id: panel for panel in _chosen(then, replace(view, step=step), ids)}
+    return {panel.id: panel for panel in chosen(then, replace(view, step=step), ids)} if ids else {}
 
 
 def _cut(panel: Panel, step: int) -> Panel:
@@ -168,7 +159,7 @@ def _bounds(spec: Any) -> tuple[set[str], set[str]]:
     return lows, highs
 
 
-def _drawn(pages: Sequence[Any], look: dict[str, Any], scale: float) -> Iterator[bytes]:
+def _drawn(pages: Sequence[tuple[Any, ...]]) -> Iterator[bytes]:
     """Draw pages in some processes at once, and give them in order."""
     count = max(1, min(WORKERS, os.cpu_count() or 1, len(pages)))
     with ExitStack() as stack:
@@ -179,34 +170,31 @@ def _drawn(pages: Sequence[Any], look: dict[str, Any], scale: float) -> Iterator
             free.put(artist)
         pool = stack.enter_context(ThreadPoolExecutor(count))
         stack.callback(partial(pool.shutdown, cancel_futures=True))
-        yield from pool.map(lambda made: _by(free, made, look, scale), pages)
+        yield from pool.map(partial(_by, free), pages)
 
 
-def _by(free: "SimpleQueue[Artist]", made: Any, look: dict[str, Any], scale: float) -> bytes:
+def _by(free: "SimpleQueue[Artist]", given: tuple[Any, ...]) -> bytes:
     artist = free.get()
     try:
-        return artist.call(png, made, look, scale)
+        return artist.call(draw, *given)
     finally:
         free.put(artist)
 
 
-def png(spec: Any, look: dict[str, Any], scale: float) -> bytes:
-    """Draw one specification, in the process that draws."""
-    import vl_convert
-
-    return bytes(vl_convert.vegalite_to_png(spec, config=look, scale=scale, allowed_base_urls=[]))
-
-
-def _check(out: Path) -> None:
-    """Refuse at once what would fail after all frames are drawn."""
+def _check(out: Path) -> str:
+    """The format; what would fail after all frames are drawn is refused at once."""
+    form = out.suffix.lower().lstrip(".")
+    if form not in ANIMATIONS:
+        raise CockpitError(f"{out} ends in {out.suffix or 'no suffix'}; an animation ends in .gif or .mp4")
     try:
         import_module("PIL.Image")
         import_module("vl_convert")
     except ImportError as error:
         message = f"an animation needs {error.name}, which is not installed: pip install 'cockpit-deck[plots]'"
         raise CockpitError(message) from None
-    if out.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
+    if form == "mp4" and shutil.which("ffmpeg") is None:
         raise CockpitError(f"{out}: MP4 needs the program ffmpeg, which is not on the PATH; install it, or use .gif")
+    return form
 
 
 def _gif(frames: Iterable[bytes], out: Path, fps: float) -> None:
@@ -243,4 +231,7 @@ def _mp4(frames: Iterable[bytes], out: Path, fps: float) -> None:
     done = subprocess.run([*command, str(out)], input=b"".join(frames), capture_output=True)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()[-300:]
-        raise CockpitError(f"ffmpeg could not write {out}: {said}; write a .gif instead")
+        raise CockpitError(f"ffmpeg could not write the film: {said}; choose another place, or write a .gif instead")
+
+
+_WRITERS: dict[str, Callable[[Iterable[bytes], Path, float], None]] = {"gif": _gif, "mp4": _mp4}

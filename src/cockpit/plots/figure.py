@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
 from cockpit.core.errors import CockpitError, unknown
+from cockpit.core.plain import plain
 from cockpit.core.source import Source
 from cockpit.panels import Panel, View, deck
 from cockpit.panels import panel as one_panel
+from cockpit.panels.runs import Runs
 from cockpit.panels.screen import DECK, MORE
 from cockpit.panels.theme import Theme, config
 from cockpit.plots.layout import page
@@ -36,19 +38,51 @@ def figure(
         theme: ``"light"``, ``"dark"`` or ``"print"``.
         scale: Pixels of a PNG for each point.
     """
+    _check(format, theme)
+    view = view or View()
+    heading = title if title is not None else sources[0].name if len(sources) == 1 else ""
+    return draw(chosen(sources, view, ids), heading, legend(Runs(sources, view)), format, theme, scale)
+
+
+def draw(
+    panels: Sequence[Panel],
+    title: str = "",
+    runs: Sequence[tuple[str, str]] = (),
+    format: str = "png",
+    theme: str = "light",
+    scale: float = 2.0,
+) -> bytes:
+    """Draw panels side by side.
+
+    Args:
+        panels: What to draw.
+        title: Heading.
+        runs: Name and colour of each run that the heading explains.
+        format: ``"png"``, ``"svg"`` or ``"pdf"``.
+        theme: ``"light"``, ``"dark"`` or ``"print"``.
+        scale: Pixels of a PNG for each point.
+    """
+    _check(format, theme)
+    spec = page(panels, title, runs)
+    look = {**config(cast(Theme, theme)), "background": PAPER[theme]}
+    converter, write = _converter(), _WRITERS[format]
+    try:
+        return write(converter, spec, look, scale)
+    except ValueError as error:
+        if "surrogates not allowed" not in str(error):
+            raise
+        return write(converter, plain(spec), look, scale)  # half a character in a name
+
+
+def _check(format: str, theme: str) -> None:
     if format not in _WRITERS:
         raise unknown("format", format, _WRITERS)
     if theme not in PAPER:
         raise unknown("theme", theme, PAPER)
-    view = view or View()
-    panels = _chosen(sources, view, ids)
-    heading = title if title is not None else sources[0].name if len(sources) == 1 else ""
-    spec = page(panels, heading, _runs(sources, view))
-    look = {**config(cast(Theme, theme)), "background": PAPER[theme]}
-    return _WRITERS[format](_converter(), spec, look, scale)
 
 
-def _chosen(sources: Sequence[Source], view: View, ids: Sequence[str] | None) -> list[Panel]:
+def chosen(sources: Sequence[Source], view: View, ids: Sequence[str] | None) -> list[Panel]:
+    """The panels with these ids; None: the whole deck without its second page."""
     if ids is None:
         return [panel for panel in deck(sources, view) if panel.id in DECK]
     if not ids:
@@ -59,11 +93,8 @@ def _chosen(sources: Sequence[Source], view: View, ids: Sequence[str] | None) ->
     return [known[id] if id in known else one_panel(sources, id, view) for id in ids]
 
 
-def _runs(sources: Sequence[Source], view: View) -> list[tuple[str, str]]:
+def legend(runs: Runs) -> list[tuple[str, str]]:
     """Name and colour of each run, when there are several to tell apart."""
-    from cockpit.panels.runs import Runs
-
-    runs = Runs(sources, view)
     return list(zip(runs.labels, runs.colours, strict=True)) if runs.several else []
 
 

@@ -1,23 +1,24 @@
 """``cockpit plot``: the deck of runs, or panels of it, to a file."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cockpit.core.errors import CockpitError
 from cockpit.core.recorded import Recorded
 from cockpit.core.source import Source
+from cockpit.core.writing import refusing, whole
 from cockpit.panels import View, deck
 from cockpit.plots.animation import ANIMATIONS, animate
 from cockpit.plots.figure import figure
 from cockpit.plots.reading import one
 
 FIGURES = ("png", "svg", "pdf")
-END = 2**53  # beyond any step
 
 
 def draw(
     runs: Sequence[Path],
     *,
+    note: Callable[[str], object] = print,
     out: Path | None = None,
     gif: Path | None = None,
     panels: Sequence[str] = (),
@@ -34,8 +35,13 @@ def draw(
     fps: float = 8.0,
     frames: int = 40,
 ) -> Iterator[str]:
-    """Draw what the command line asks for; yield what there is to say about it."""
+    """Draw what the command line asks for; yield what was made, and ``note`` what else there is to say about it."""
+    targets = [path for path in (out, gif) if path is not None]
+    if not listed:
+        _check(targets, gif)
     sources: list[Source] = [one(path) for path in runs]
+    if not sources and not listed:
+        sources = [one(None)]
     view = View(
         axis="auto" if logarithmic is None else "log" if logarithmic else "linear",
         span=_span(sources, first, last),
@@ -46,16 +52,16 @@ def draw(
     if listed:
         yield from _list(sources, view)
         return
-    targets = [path for path in (out, gif) if path is not None]
-    if not targets:
-        raise CockpitError("where to is not said; give -o deck.png, .svg or .pdf, or --gif deck.gif")
-    sources = sources or [one(None)]
+    if step is not None:
+        _say_which(sources, step, note)
     for path in targets:
+        with refusing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
         form = _format(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         if form in FIGURES:
             drawn = figure(sources, form, view, ids=panels or None, title=title, theme=theme, scale=scale or 2.0)
-            path.write_bytes(drawn)
+            with refusing(path), whole(path) as part:
+                part.write_bytes(drawn)
         else:
             animate(sources, path, view, panels or None, title, theme, scale or 1.0, fps, frames, _watched)
         yield f"{path}  {path.stat().st_size:,} bytes"
@@ -70,6 +76,18 @@ def _watched(frames: Iterable[bytes], count: int) -> Iterable[bytes]:
     return track(frames, "drawing", count, console=console, transient=True, disable=not console.is_terminal)
 
 
+def _check(targets: Sequence[Path], gif: Path | None) -> None:
+    """Refuse at once what cannot become a picture."""
+    if not targets:
+        raise CockpitError("where to is not said; give -o deck.png, .svg or .pdf, or --gif deck.gif")
+    for path in targets:
+        _format(path)
+        if path.is_dir():
+            raise CockpitError(f"{path} is a folder; give the name of a file")
+    if gif is not None and _format(gif) not in ANIMATIONS:
+        raise CockpitError(f"--gif {gif} ends in {gif.suffix}; an animation ends in .gif or .mp4, for a figure use -o")
+
+
 def _format(path: Path) -> str:
     form = path.suffix.lower().lstrip(".")
     if form not in (*FIGURES, *ANIMATIONS):
@@ -82,8 +100,30 @@ def _span(sources: Sequence[Source], first: int | None, last: int | None) -> tup
     """Both ends, where one is given: the other is that of the runs."""
     if first is None and last is None:
         return None
-    ends = [int(series.steps[-1]) for source in sources for name in source.kinds if len(series := source.scalar(name))]
-    return float(first or 0), float(last if last is not None else max(ends, default=END))
+    low, high = _reach(sources) or (0, max(first or 0, last or 0) + 1)
+    begin, end = first or 0, high if last is None else last
+    if begin >= end:
+        asked = f"--from {begin}" if last is None else f"--from {begin} --to {end}"
+        raise CockpitError(f"{asked} leaves no step to show; steps {low} to {high} were recorded")
+    if end < low:
+        raise CockpitError(f"--to {end} leaves no step to show; steps {low} to {high} were recorded")
+    return float(begin), float(end)
+
+
+def _reach(sources: Sequence[Source]) -> tuple[int, int] | None:
+    """The first and the last step with a value."""
+    found = [series.steps for source in sources for name in source.kinds if len(series := source.scalar(name))]
+    found += [steps for source in sources for name in source.kinds if len(steps := source.counted(name))]
+    return (min(int(steps[0]) for steps in found), max(int(steps[-1]) for steps in found)) if found else None
+
+
+def _say_which(sources: Sequence[Source], step: int, note: Callable[[str], object]) -> None:
+    """Which step is shown, where a run does not have the one that is asked for."""
+    for source in sources:
+        reach = _reach([source])
+        if reach is not None and not reach[0] <= step <= reach[1]:
+            end, shown = ("last", reach[1]) if step > reach[1] else ("first", reach[0])
+            note(f"{source.name}: --step {step} was not recorded; step {shown}, the {end} one, is shown")
 
 
 def _list(sources: Sequence[Source], view: View) -> Iterator[str]:

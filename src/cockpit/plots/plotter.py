@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from cockpit.core.errors import CockpitError
 from cockpit.core.source import Source
+from cockpit.core.writing import refusing, whole
 from cockpit.panels import View, deck
 from cockpit.plots import text
+from cockpit.plots.console import console
 from cockpit.plots.notebook import html, inside, put
 from cockpit.plots.reading import file_name, read
 from cockpit.plots.until import Until
@@ -61,11 +61,13 @@ class CockpitPlotter:
         saved = None
         if save_plot:
             saved = _target(run, savedir or getattr(source, "folder", None), savename_append, format)
-            saved.write_bytes(self._figure(shown, title, show_log_iter, format))
+            drawn = self._figure(shown, title, show_log_iter, format)
+            with refusing(saved), whole(saved) as part:
+                part.write_bytes(drawn)
         if show_plot:
             _show(shown, title, show_log_iter)
             if saved is not None:
-                Console().print(f"saved {saved}", markup=False, highlight=False, soft_wrap=True)
+                console().print(f"saved {saved}", markup=False, highlight=False, soft_wrap=True)
 
     def _figure(self, source: Source, title: str, log_steps: bool, format: str) -> bytes:
         from cockpit.plots.figure import figure
@@ -84,7 +86,7 @@ def _show(source: Source, title: str, log_steps: bool) -> None:
     if inside():
         put(html(source, title, _view(log_steps)))
         return
-    text.write(Console(), title, source, log_steps)
+    text.write(console(), title, source, log_steps)
 
 
 def _target(run: Source, savedir: str | Path | None, append: str | None, format: str) -> Path:
@@ -92,5 +94,6 @@ def _target(run: Source, savedir: str | Path | None, append: str | None, format:
     if place is None:
         raise CockpitError("save_plot=True without a place; give savedir=, the folder for the figure")
     folder = Path(place).parent if savedir is None and Path(place).is_file() else Path(place)
-    folder.mkdir(parents=True, exist_ok=True)
+    with refusing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{file_name(run)}{append or ''}.{format}"

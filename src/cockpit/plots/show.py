@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Protocol
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,10 +14,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from cockpit.core.errors import CockpitError
+from cockpit.core.plain import plain
 from cockpit.core.source import Source
 from cockpit.plots import text
 from cockpit.plots.deck import LAST, Group, deck
 from cockpit.plots.summary import UNFINISHED, summary
+from cockpit.store.run import StoredRun
 
 STATES = {"running": "bold green", "finished": "bold blue", "crashed": "bold red", "stale": "bold yellow"}
 CLOCKS = ("updated", "elapsed", "cost")  # of the summary: they move though nothing happens
@@ -77,9 +81,12 @@ def follow(run: Growing, console: Console, pause: Callable[[float], Any] = time.
 
 
 def looks(run: Growing, pause: Callable[[float], Any] = time.sleep) -> Iterator[dict[str, Any]]:
-    """Yield the summary again and again, until the run ends."""
+    """Yield the summary again and again, until the run ends or its folder is gone."""
+    path = getattr(run, "path", None)
     while True:
         run.refresh()
+        if path is not None and not (Path(path).is_file() or StoredRun.at(path)):
+            raise CockpitError(f"{path} is gone: its folder was moved or deleted while it was followed")
         facts = summary(run)
         yield facts
         if facts["state"] not in UNFINISHED:
@@ -98,8 +105,8 @@ def changes(run: Growing, pause: Callable[[float], Any] = time.sleep) -> Iterato
 
 
 def as_json(facts: dict[str, Any], indent: int | None = None) -> str:
-    """The summary as JSON, on one line or indented."""
-    return json.dumps(facts, allow_nan=False, indent=indent)
+    """The summary as JSON, on one line or indented; a number that is not finite is null."""
+    return json.dumps(plain(facts, odd=lambda number: None), allow_nan=False, indent=indent)
 
 
 def line(facts: dict[str, Any]) -> str:
@@ -136,7 +143,7 @@ def _progress(facts: dict[str, Any], options: ConsoleOptions) -> Table | Text:
     total, done = facts["steps"], facts["step"]
     if not total or done is None:
         return Text(said)
-    share = 1.0 if facts["state"] == "finished" and done + 1 >= total else min(1.0, done / total)
+    share = min(1.0, (done + 1) / total)
     grid = Table.grid(padding=(0, 1))
     width = max(10, min(40, options.max_width - len(said) - 8))
     grid.add_row(ProgressBar(1.0, share, width=width), f"{int(100 * share)}%", Text(said))
@@ -154,9 +161,9 @@ def _timing(facts: dict[str, Any]) -> str:
     if seconds is None:
         return ""
     parts = [f"{duration(seconds)} elapsed"]
-    rate = (step - (facts["first"] or 0)) / seconds if step and seconds else 0.0
+    rate = (step + 1 - (facts["first"] or 0)) / seconds if step is not None and seconds else 0.0
     if rate and total and facts["state"] == "running":
-        parts.append(f"{duration(max(0, total - step) / rate)} left")
+        parts.append(f"{duration(max(0, total - step - 1) / rate)} left")
     elif rate:
         parts.append(f"{text.short(rate)} steps/s")
     return ", ".join(parts)

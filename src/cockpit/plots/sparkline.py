@@ -9,6 +9,7 @@ from cockpit.core.source import Steps, Values
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*#%"  # for terminals that cannot show blocks
 NOT_FINITE = "!"
+FLAT = 1e-12  # relative: the mean of equal numbers may differ so much from them
 
 
 def curve(
@@ -68,7 +69,7 @@ def _draw(columns: Values, ramp: str, low: float | None = None) -> str:
     bottom = float(finite.min()) if low is None else low
     span = float(finite.max()) - bottom
     top = len(ramp) - 1
-    if span <= 0:
+    if span <= FLAT * float(np.abs(finite).max()):
         return "".join(ramp[top // 2] if np.isfinite(value) else NOT_FINITE for value in columns)
     return "".join(
         ramp[round((float(value) - bottom) / span * top)] if np.isfinite(value) else NOT_FINITE for value in columns

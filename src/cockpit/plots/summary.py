@@ -28,7 +28,7 @@ def summary(run: Source) -> dict[str, Any]:
         "path": _text(getattr(run, "path", None)),
         "state": getattr(run, "state", None),
         "reason": getattr(run, "reason", None),
-        "step": reached(run, rows),
+        "step": _step(run, rows),
         "first": min((int(step) for found in rows.values() for step in found.steps[:1]), default=None),
         "steps": meta.get("steps"),
         "started": started,
@@ -48,12 +48,27 @@ def summary(run: Source) -> dict[str, Any]:
     }
 
 
-def reached(run: Source, rows: Mapping[str, Row]) -> int | None:
-    """The step that training has reached, or the last one that was recorded."""
-    known = getattr(run, "reached", None)
-    if known is not None:
-        return int(known)
-    return max((int(step) for found in rows.values() for step in found.steps[-1:]), default=None)
+def taken(reached: int | None, recorded: int | None) -> int | None:
+    """The last step that was taken.
+
+    Args:
+        reached: How many steps the training says it has taken: the number of the next one.
+        recorded: The last step with a record; it may be ahead of what the training has said, or be left from before
+            the run was continued at an earlier step.
+    """
+    if reached is None or reached == recorded:
+        return recorded
+    return reached - 1 if reached > 0 else None
+
+
+def _step(run: Source, rows: Mapping[str, Row]) -> int | None:
+    ends = [int(step) for found in rows.values() for step in found.steps[-1:]]
+    ends += [int(steps[-1]) for found in rows.values() for steps in found.undefined.values()]
+    recorded, reached = max(ends, default=None), getattr(run, "reached", None)
+    begun = [attempt.get("first_step") for attempt in run.metadata.get("attempts") or ()][:1]
+    if recorded is None and begun == [reached]:
+        return None  # its numbers begin at some step, which is yet to be taken
+    return taken(reached, recorded)
 
 
 def elapsed(run: Source) -> float | None:

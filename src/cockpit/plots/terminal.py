@@ -11,30 +11,35 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cockpit.core.errors import CockpitError
 from cockpit.plots import sparkline
-from cockpit.plots.reading import Log, chosen
+from cockpit.plots.console import console
+from cockpit.plots.reading import Log, chosen, from_path
 from cockpit.plots.show import STATES, as_json, changes, follow, show
-from cockpit.plots.summary import summary
+from cockpit.plots.summary import summary, taken
 from cockpit.plots.text import printable, short
 from cockpit.store import RunInfo
 from cockpit.store.run import StoredRun
 
 LINE = 16  # characters of a run's loss
+COLUMNS = {"run": 0, "state": 0, "step": 34, "loss": 42, "curve": 70, "started": 56}  # and the width that shows them
 NEAR = 24 * 3600.0  # seconds: a time of today needs no date
 
 
 def present(given: Path | None, json: bool, keep_on: bool) -> None:
-    """Print the run that is meant; ``keep_on``: until it ends or is interrupted."""
-    console, found = Console(), chosen(given)
+    """Print the run that is meant; ``keep_on``: until it ends or is interrupted, of several the newest."""
+    screen, found = console(), chosen(given)
     with suppress(KeyboardInterrupt):
+        if isinstance(found, list) and keep_on:
+            found = from_path(found[0].path)
         if isinstance(found, list):
-            listing(found, console, json)
+            listing(found, screen, json)
         elif json:
             _as_json(found, keep_on)
         elif keep_on:
-            follow(found, console)
+            follow(found, screen)
         else:
-            show(found, console)
+            show(found, screen)
 
 
 def _as_json(run: StoredRun | Log, keep_on: bool) -> None:
@@ -45,33 +50,60 @@ def _as_json(run: StoredRun | Log, keep_on: bool) -> None:
         print(as_json(facts), flush=True)
 
 
-def listing(found: Sequence[RunInfo], console: Console, json: bool = False) -> None:
+def listing(found: Sequence[RunInfo], screen: Console, json: bool = False) -> None:
     """Print several runs, newest first, one line each."""
     if json:
         print(as_json({"runs": [_entry(info) for info in found]}, indent=2))
         return
-    ramp = sparkline.ASCII if console.options.ascii_only else sparkline.BLOCKS
+    ramp = sparkline.ASCII if screen.options.ascii_only else sparkline.BLOCKS
+    shown = [heading for heading, needed in COLUMNS.items() if screen.width >= needed]
     table = Table(box=box.SIMPLE, pad_edge=False)
-    for heading in ("run", "state", "step", "loss", "", "started"):
-        table.add_column(heading, justify="right" if heading in ("step", "loss") else "left", no_wrap=heading != "run")
+    for heading in shown:
+        right, wrapped = heading in ("step", "loss"), heading in ("run", "state")
+        title = "" if heading == "curve" else heading
+        table.add_column(title, justify="right" if right else "left", no_wrap=not wrapped, overflow="fold")
     for info in found:
-        curve = sparkline.curve(range(len(info.losses)), info.losses, range(len(info.losses)), LINE, ramp)
-        loss = "" if info.loss is None else short(info.loss)
-        state = Text(info.state, STATES.get(info.state, ""))
-        table.add_row(Text(printable(info.id)), state, _step(info), loss, curve, _when(info.started))
-    console.print(table)
-    console.print("cockpit show RUN shows one of them.", style="dim")
+        cells = _cells(info, ramp)
+        table.add_row(*(cells[heading] for heading in shown))
+    screen.print(table)
+    screen.print("cockpit show RUN shows one of them.", style="dim")
+
+
+def _cells(info: RunInfo, ramp: str) -> dict[str, str | Text]:
+    state = Text(info.state, STATES.get(info.state, ""))
+    if _damaged(info):
+        state.append(" damaged", "bold red")
+    return {
+        "run": Text(printable(info.id)),
+        "state": state,
+        "step": _step(info),
+        "loss": "" if info.loss is None else short(info.loss),
+        "curve": sparkline.curve(range(len(info.losses)), info.losses, range(len(info.losses)), LINE, ramp),
+        "started": _when(info.started),
+    }
 
 
 def _entry(info: RunInfo) -> dict[str, object]:
     keys = ("id", "name", "state", "reason", "started", "updated", "last_step", "reached", "steps", "loss")
-    return {"path": str(info.path), **{key: getattr(info, key) for key in keys}}
+    facts = {"path": str(info.path), **{key: getattr(info, key) for key in keys}}
+    return {**facts, "step": taken(info.reached, info.last_step), "damaged": _damaged(info)}
+
+
+def _damaged(info: RunInfo) -> str | None:
+    if hasattr(info, "damaged"):
+        found: str | None = info.damaged
+        return found
+    try:
+        return StoredRun(info.path).damaged
+    except (CockpitError, OSError):  # gone in this moment
+        return None
 
 
 def _step(info: RunInfo) -> str:
-    if info.reached is None:
+    step = taken(info.reached, info.last_step)
+    if step is None:
         return ""
-    return f"{info.reached:,}" + (f" of {info.steps:,}" if info.steps else "")
+    return f"{step:,}" + (f" of {info.steps:,}" if info.steps else "")
 
 
 def _when(started: float | None) -> str:

@@ -1,12 +1,13 @@
 """The deck as text: one line for each quantity, in three groups and the performance below."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 
 import numpy as np
 from rich import box
-from rich.console import Console, ConsoleOptions
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -15,9 +16,12 @@ from cockpit.plots import sparkline
 from cockpit.plots.deck import Group, Row, deck
 
 COLOURS = {"step size": "blue", "gradients": "yellow", "curvature": "green", "performance": "bold"}
-HEADINGS = ("", "", "first", "median", "last")
+HEADINGS = ("", "", "first", "median", "last", "over steps")
+LINE = 5  # the place of the sparkline among them
+FITTING = (range(6), (0, 2, 3, 4, 5), (0, 4, 5), (0, 4))  # columns to show, the first of these that the terminal holds
 NARROW, WIDE = 12, 60  # characters of a sparkline
-NAME = 24  # characters of a name
+NAME, SHORTEST = 24, 4  # characters of a name
+EDGES = 1  # and the edges of a table: one character more than the spaces after its columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +65,35 @@ def recorded_steps(groups: Sequence[Group]) -> Steps:
 
 def table(groups: Sequence[Group], options: ConsoleOptions, log_steps: bool = False, tight: bool = False) -> Table:
     """Build the table, as wide as the terminal allows; ``tight``: without empty lines."""
-    cells = [[_clip(row.name), row.reading, *_numbers(row)] for group in groups for row in group.rows]
-    widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]
-    widths[0] = max(widths[0], *(len(group.title) for group in groups))
-    rest = sum(widths) + len(widths) + 2  # and a space after each, and the edges
-    width = max(NARROW, min(WIDE, options.max_width - rest))
+    widths = _widths(groups, options.max_width)
     ramp = sparkline.ASCII if options.ascii_only else sparkline.BLOCKS
     frame = None if tight else box.SIMPLE
-    made = Table(box=frame, pad_edge=False, padding=(0, 1, 0, 0) if tight else 0, width=rest + width)
-    for heading, column in zip(HEADINGS, widths, strict=True):
-        made.add_column(heading, justify="right" if heading else "left", no_wrap=True, width=column, overflow="crop")
-    made.add_column("over steps", no_wrap=True, width=width, overflow="crop")
-    pen = Pen(recorded_steps(groups), width, ramp, log_steps)
+    whole = sum(widths.values()) + len(widths) + EDGES
+    made = Table(box=frame, pad_edge=False, padding=(0, 1, 0, 0) if tight else 0, width=whole)
+    for place, width in widths.items():
+        side: JustifyMethod = "right" if HEADINGS[place] and place != LINE else "left"
+        made.add_column(HEADINGS[place], justify=side, no_wrap=True, width=width, overflow="crop")
+    pen = Pen(recorded_steps(groups), widths.get(LINE, 0), ramp, log_steps)
     for group in groups:
-        _add(made, group, pen)
+        _add(made, group, pen, widths)
     return made
+
+
+def _widths(groups: Sequence[Group], room: int) -> dict[int, int]:
+    """Which columns to show, and how wide: a narrow terminal gets fewer, and in the end shorter names."""
+    cells = [[_clip(row.name), row.reading, *_numbers(row)] for group in groups for row in group.rows]
+    needed = [max(map(cell_len, column)) for column in zip(HEADINGS[:LINE], *cells, strict=True)]
+    needed[0] = max(needed[0], *(len(group.title) for group in groups))
+    needed.append(NARROW)
+    for shown in FITTING:
+        spare = room - sum(needed[place] for place in shown) - len(shown) - EDGES
+        if spare >= 0:
+            break
+    widths = {place: needed[place] for place in shown}
+    widths[0] = max(SHORTEST, widths[0] + min(0, spare))
+    if LINE in widths:
+        widths[LINE] = min(WIDE, NARROW + max(0, spare))
+    return widths
 
 
 def undefined(groups: Sequence[Group]) -> list[str]:
@@ -84,7 +102,7 @@ def undefined(groups: Sequence[Group]) -> list[str]:
     for group in groups:
         for row in group.rows:
             for reason, steps in row.undefined.items():
-                found.setdefault(reason, []).append(f"{row.name} {_at(steps)}")
+                found.setdefault(printable(reason), []).append(f"{printable(row.name)} {_at(steps)}")
     return [f"Undefined: {', '.join(names)}: {reason}." for reason, names in found.items()]
 
 
@@ -97,12 +115,16 @@ def _at(steps: Sequence[int]) -> str:
     return f"at step {steps[0]}" if len(steps) == 1 else f"at {len(steps)} steps"
 
 
-def _add(made: Table, group: Group, pen: Pen) -> None:
+def _add(made: Table, group: Group, pen: Pen, widths: Mapping[int, int]) -> None:
     style = COLOURS[group.title]
+    question = group.question if len(group.question) <= pen.width else ""  # half a sentence says nothing
+    heading: list[str | Text] = [Text(group.title.upper(), style), "", "", "", "", Text(question, "dim")]
     made.add_section()
-    made.add_row(Text(group.title.upper(), style), "", "", "", "", Text(group.question, "dim"))
+    made.add_row(*(heading[place] for place in widths))
     for row in group.rows:
-        made.add_row(Text(_clip(row.name)), Text(row.reading, "dim"), *_numbers(row), Text(pen.line(row), style))
+        line = Text(pen.line(row) if pen.width else "", style)
+        cells: list[str | Text] = [Text(_clip(row.name, widths[0])), Text(row.reading, "dim"), *_numbers(row), line]
+        made.add_row(*(cells[place] for place in widths))
 
 
 def printable(name: str) -> str:
@@ -110,14 +132,19 @@ def printable(name: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in name)
 
 
-def _clip(name: str) -> str:
+def _clip(name: str, width: int = NAME) -> str:
     shown = printable(name)
-    return shown if len(shown) <= NAME else f"{shown[: NAME - 3]}..."
+    if cell_len(shown) <= min(width, NAME):
+        return shown
+    dots = "..."[: max(0, width - SHORTEST)]
+    return set_cell_size(shown, min(width, NAME) - len(dots)).rstrip() + dots
 
 
 def _numbers(row: Row) -> list[str]:
     if not len(row.values):
         return ["", "", "undefined"]
     finite = row.values[np.isfinite(row.values)]
-    middle = np.median(finite) if len(finite) else nan
+    known = row.values[~np.isnan(row.values)]  # of infinities alone the median is one of them, or nothing
+    odd = known[0] if len(known) and (known == known[0]).all() else nan
+    middle = np.median(finite) if len(finite) else odd
     return [short(float(value)) for value in (row.values[0], middle, row.values[-1])]

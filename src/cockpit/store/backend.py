@@ -21,7 +21,6 @@ class Kept:
 
     attempts: list[Attempt]
     next_layout: int
-    frames: int
     last_step: int | None
 
 
@@ -49,14 +48,17 @@ class Reader(Protocol):
     def signature(self) -> Signature:
         """Changes whenever something was written; cheap."""
 
-    def news(self) -> News:
-        """Read what came since the last call; never raises for a damaged file."""
+    def news(self, growing: bool = False) -> News:
+        """Read what came since the last call; never raises for a damaged file. ``growing``: somebody may write."""
 
     def numbers(self, places: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         """Read the numbers of frames, in their order; those that are damaged are left out."""
 
     def tails(self, places: Sequence[int]) -> Iterator[tuple[int, bytes | None]]:
-        """Read the tails of frames."""
+        """Read the tails of frames, empty where one cannot be read."""
+
+    def unsound(self, places: Sequence[int]) -> list[int]:
+        """Of these frames, in their order, those whose tail is damaged."""
 
 
 def stamp(path: Path) -> tuple[int, ...] | None:

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cockpit.store import node
 from cockpit.store.backend import Reader
 from cockpit.store.item import Attempt, Entry, Layout
-from cockpit.store.layout import Field, fields, notes, width
+from cockpit.store.layout import NO_DETAILS, NO_VALUE, Field, fields, notes, width
 from cockpit.store.track import Group, Rows, Track
 
 Matrix = NDArray[np.float64]
+DAMAGED = "damaged"  # why a value cannot be shown
 
 
 class Grown:
@@ -83,8 +85,8 @@ class Columns:
             own, earlier = step[attempt == later.id], attempt < later.id
             if not earlier.any():
                 continue
-            reached = later.first_step - 1 if later.reached is None else later.reached
-            last = own.max(initial=reached)
+            reached = later.first_step if later.reached is None else later.reached
+            last = own.max(initial=reached - 1)  # the step it has come to is not done yet
             if len(own) and later.first_step <= step[earlier].min():
                 last = max(last, step[earlier].max())  # all over again
             seen &= ~(earlier & (step >= later.first_step) & (step <= last))
@@ -117,6 +119,8 @@ class Columns:
         first = self._loaded
         places, layouts = self["place"][first:], self["layout"][first:]
         found = dict(reader.numbers(places.tolist()))
+        for place in _doubled(places):  # a damaged row that gives itself out as another one: which is which is unknown
+            found.pop(place, None)
         self._loaded = len(self)
         damaged: list[int] = []
         for layout in np.unique(layouts).tolist():
@@ -152,8 +156,26 @@ class Columns:
         numbers[there] = matrix.view[np.searchsorted(members.view, frames[there])]
         return numbers
 
+    def blank(self, frame: int) -> None:
+        """Leave out what was in the tail of a frame; its numbers remain."""
+        found = dict(self.notes.get(frame, {}))
+        for field in self.fields.get(int(self["layout"][frame]), []):
+            reason, flags = found.get(field.index, (None, 0))
+            if node.size(field.value)[1] and not flags & NO_VALUE:
+                reason, flags = DAMAGED, flags | NO_VALUE
+            if node.size(field.details)[1]:
+                flags |= NO_DETAILS
+            found[field.index] = reason, flags
+        self.notes[frame] = found
+
     def of(self, frame: int) -> Iterator[tuple[Field, tuple[str | None, int]]]:
         """The records of a frame: what they are, with the reason and the flags of their note."""
         found = self.notes.get(frame, {})
         for field in self.fields[int(self["layout"][frame])]:
             yield field, found.get(field.index, (None, 0))
+
+
+def _doubled(places: Rows) -> list[int]:
+    found, counts = np.unique(places, return_counts=True)
+    doubled: list[int] = found[counts > 1].tolist()
+    return doubled

@@ -1,6 +1,7 @@
 """What a run's folder holds, kept up to date: frames, metadata, attempts, and whether anybody still writes."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from cockpit.core.errors import CockpitError
-from cockpit.store import framed, lock, sqlite
+from cockpit.store import framed, lock, sqlite, sqlite_reader
 from cockpit.store.backend import Reader, Signature
 from cockpit.store.columns import Columns
 from cockpit.store.item import Attempt, News
 
 UNCLOSED = "the process ended without closing the run"
-READERS: dict[str, type[sqlite.SqliteReader] | type[framed.FramedReader]] = {
-    sqlite.NAME: sqlite.SqliteReader,
+READERS: dict[str, type[sqlite_reader.SqliteReader] | type[framed.FramedReader]] = {
+    sqlite.NAME: sqlite_reader.SqliteReader,
     framed.NAME: framed.FramedReader,
 }
 
@@ -50,33 +51,56 @@ class Contents:
         self.problem: str | None = None
         self.pulse: lock.Pulse | None = None
         self._attempts: dict[int, Attempt] = {}
+        self._counts: Counter[int] = Counter()  # frames of each attempt
         self._signature: Signature | None = None
-        self._again = False
+        self._growing, self._again = True, False
+        self._gap: str | None = None
         self._torn: str | None = None
-        self._spoiled: set[int] = set()
+        self._spoiled: set[int] = set()  # frames
+        self._tailless: set[int] = set()
+        self._checked = 0  # frames whose tails were checked
 
     def refresh(self) -> bool:
         """Read what came since the last call; whether there was anything."""
-        before = self._seen()
-        new = self._read()
-        self.pulse = lock.pulse(self.folder) or self.pulse
-        self.state, self.reason = self._look()
+        before, new = self._seen(), False
+        for _ in range(2):
+            alive = self._look()  # before the data: what was written before it is then seen
+            new |= self._read(alive is not False)
+            if self.pulse is None or self.pulse.attempt >= self._last:
+                break  # else a new attempt began in between
+        self.state, self.reason = self._judge(alive)
         return new or before != self._seen()
 
     def _seen(self) -> tuple[object, ...]:
         reached = self.pulse.reached if self.pulse is not None else None
         return self.state, self.reason, reached, self.damaged
 
-    def _read(self) -> bool:
+    @property
+    def _last(self) -> int:
+        return max(self._attempts, default=0)
+
+    def _look(self) -> bool | None:
+        """Read the pulse; whether somebody writes, None if that is not known."""
+        self.pulse = lock.pulse(self.folder) or self.pulse
+        if self.pulse is not None and self.pulse.state is not None and self.pulse.attempt >= self._last:
+            return False
+        alive = lock.alive(self.folder, self.pulse)
+        if alive is False:
+            self.pulse = lock.pulse(self.folder) or self.pulse  # it may have been closed just now
+        return alive
+
+    def _read(self, growing: bool) -> bool:
         signature = self.reader.signature()
-        if signature == self._signature and not self._again:
+        if signature == self._signature and growing == self._growing and not self._again:
             return False
         replaced = self._signature is not None and _replaced(self._signature[0], signature[0])
         if replaced:
+            pulse = self.pulse
             self.__init__(self.folder)  # type: ignore[misc]
-        self._signature = signature
-        news = self.reader.news()
-        self._again = news.damage is not None  # perhaps only for the moment
+            self.pulse = pulse
+        self._signature, self._growing = signature, growing
+        news = self.reader.news(growing)
+        self._again = news.waiting or news.damage is not None  # perhaps only for the moment
         return self._take(news) or replaced
 
     def _take(self, news: News) -> bool:
@@ -84,24 +108,25 @@ class Contents:
         new = bool(news.entries or news.layouts) or self._attempts | attempts != self._attempts
         new |= self.meta | news.meta != self.meta
         self.problem, self._torn = news.damage, news.torn
+        self._gap = news.gap or self._gap
         self.meta |= news.meta
         self._attempts |= attempts
+        self._counts.update(entry.attempt for entry in news.entries)
         self.spoil(self.columns.add(news.layouts, news.entries))
         return new
 
-    def _look(self) -> tuple[str, str | None]:
+    def _judge(self, alive: bool | None) -> tuple[str, str | None]:
         """Closed, alive, silent, or gone; a folder on another machine's disk only its pulse can tell about."""
         closed = self._closed()
         if closed is not None:
             return closed
-        if self.pulse is None or lock.alive(self.folder, self.pulse) is False:
-            self.pulse = lock.pulse(self.folder) or self.pulse  # it may have been closed just now
-            return self._closed() or ("crashed", UNCLOSED if self._attempts or not self.problem else self.problem)
+        if alive is False:
+            return "crashed", UNCLOSED if self._attempts or not self.problem else self.problem
         age = lock.age(self.folder / lock.NAME, self.pulse)
         return ("running", None) if age <= lock.STALE else ("stale", f"no sign of life for {age:.0f} seconds")
 
     def _closed(self) -> tuple[str, str | None] | None:
-        last, pulse = max(self._attempts, default=0), self.pulse
+        last, pulse = self._last, self.pulse
         if pulse is not None and pulse.attempt >= last:
             if pulse.state is not None:
                 return pulse.state, pulse.reason
@@ -146,14 +171,52 @@ class Contents:
 
     @property
     def damaged(self) -> str | None:
-        """What could not be read."""
-        spoiled = f"{len(self._spoiled)} records are damaged and left out" if self._spoiled else None
+        """What could not be read, of what was looked at."""
+        bad = len(self._spoiled | self._tailless)
+        spoiled = f"{bad} records are damaged and left out" if bad else None
         torn = self._torn if self.state != "running" else None
-        return self.problem or spoiled or torn
+        return "; ".join(filter(None, (self.problem, self._gap, spoiled, torn, self._missing()))) or None
 
-    def spoil(self, frames: list[int]) -> None:
+    def _missing(self) -> str | None:
+        """What was written, by its writer's own count, and is not there."""
+        if self.problem is not None:  # not all was read
+            return None
+        pulse, name = self.pulse, self.reader.path.name
+        written = {attempt.id: attempt.frames or 0 for attempt in self._attempts.values()}
+        if pulse is not None:
+            written[pulse.attempt] = max(written.get(pulse.attempt, 0), pulse.frames or 0)
+        lacking = sum(max(0, count - self._counts[attempt]) for attempt, count in written.items())
+        if lacking:
+            there = self._counts.total()
+            return f"{name}: {there + lacking} records were written, {there} are there"
+        if pulse is not None and pulse.state is not None and pulse.attempt > self._last and not self._gap:
+            return f"{name}: the last attempt is missing"
+        return None
+
+    def spoil(self, frames: Iterable[int]) -> None:
         """Leave frames out that turned out to be damaged."""
         self._spoiled.update(frames)
+
+    def blank(self, frames: Iterable[int]) -> bool:
+        """Leave out the tails of frames that turned out to be damaged; whether any is new."""
+        fresh = set(frames) - self._tailless
+        for frame in fresh:
+            self.columns.blank(frame)
+        self._tailless |= fresh
+        return bool(fresh)
+
+    def check(self) -> bool:
+        """Check the tails of the frames that are new; whether any is damaged."""
+        first, self._checked = self._checked, len(self.columns)
+        places = self.columns["place"][first:]
+        if not len(places):
+            return False
+        try:
+            bad = self.reader.unsound(places.tolist())
+        except BaseException:
+            self._checked = first
+            raise
+        return self.blank((first + np.flatnonzero(np.isin(places, bad))).tolist())
 
     def visible(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which frames count."""

@@ -1,5 +1,6 @@
 """TensorBoard's event files: scalars, numbers of parameters under ``quantity/parameter``, histograms."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,38 +11,44 @@ from numpy.typing import NDArray
 from cockpit.core.errors import CockpitError
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
+from cockpit.core.plain import text
 from cockpit.core.source import Parts
 from cockpit.store.table import Recording
 
-PREFIX = "events.out.tfevents."
+PREFIX, SUFFIX = "events.out.tfevents.", ".cockpit"  # TensorBoard looks for the first; the last says whose it is
+VERSION = "brain.Event:2"  # of the format, as TensorBoard writes it
 Buckets = NDArray[np.float64]  # [bins, 3]: low, high, count
 
 
-def write(run: Recording, folder: Path) -> list[Path]:
-    """Write one event file in place of those that are there."""
+def file_name() -> str:
+    """A name by which TensorBoard knows an event file."""
+    return f"{PREFIX}{int(time.time()):010d}{SUFFIX}"
+
+
+def write(run: Recording, path: Path) -> None:
+    """Write one event file."""
     try:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.plugins.histogram.metadata import create_summary_metadata
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.summary.writer.record_writer import RecordWriter  # the usual writer fails in a thread
         from tensorboard.util.tensor_util import make_tensor_proto
     except ImportError:
         message = "tensorboard is not installed; run: pip install 'cockpit-deck[export]'"
         raise CockpitError(message) from None
-    for old in folder.glob(f"{PREFIX}*"):
-        old.unlink()
-    writer, times = EventFileWriter(str(folder)), _Clock(run)
+    times = _Clock(run)
     metadata = create_summary_metadata(display_name=None, description=None)
-    try:
-        for step, tag, value in _values(run):
+    with path.open("wb") as file:
+        writer = RecordWriter(file)
+        writer.write(Event(wall_time=time.time(), file_version=VERSION).SerializeToString())
+        for step, name, value in _values(run):
+            tag = text(name)
             if isinstance(value, float):
                 entry = Summary.Value(tag=tag, simple_value=value)
             else:
                 entry = Summary.Value(tag=tag, metadata=metadata, tensor=make_tensor_proto(value, dtype=np.float64))
-            writer.add_event(Event(step=step, wall_time=times.at(step), summary=Summary(value=[entry])))
-    finally:
-        writer.close()
-    return sorted(folder.glob(f"{PREFIX}*"))
+            event = Event(step=step, wall_time=times.at(step), summary=Summary(value=[entry]))
+            writer.write(event.SerializeToString())
 
 
 class _Clock:

@@ -2,86 +2,118 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from itertools import chain, islice
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cockpit.core.errors import CockpitError, unknown
 from cockpit.core.histogram import Histogram
+from cockpit.core.plain import listed, plain, text
 from cockpit.core.record import Record
-from cockpit.store.long_tables import Table, tables
+from cockpit.core.writing import Staged, refusing
+from cockpit.store.long_tables import NAMES, Table, tables
 from cockpit.store.table import Recording
 
 BATCH = 50_000  # rows written at once
 MISSING = "{library} is not installed; run: pip install 'cockpit-deck[export]'"
+METADATA, LOG, RECORDS = "metadata.json", "output.json", "records.jsonl"
+EVENTS = "events.out.tfevents.*.cockpit"  # the end tells ours from those of anybody else
+OURS = {LOG, RECORDS, *(f"{name}.{suffix}" for name in NAMES for suffix in ("csv", "parquet"))}
+EXPORTED = "exported"  # in the metadata: what else was written
 
 
 def export(run: Recording, target: str, out: str | Path, force: bool = False) -> list[Path]:
-    """Write a run for another tool, and return the files that were made.
+    """Write a run for another tool, and return the files that were made: all of them, or none after an error.
+
+    A quantity or metric called ``step`` has the column ``step (metric)``: the step itself is never lost.
 
     Args:
         run: What to write.
         target: ``"csv"``, ``"parquet"``, ``"json"`` or ``"tensorboard"``.
         out: A folder; or a file that ends in ``.csv``, ``.parquet`` or ``.json`` for the main table alone.
-        force: Replace what is there.
+        force: Replace the file, or all that an earlier export wrote into the folder; other files stay.
     """
     if target not in TARGETS:
         raise unknown("format", target, TARGETS)
     place = Path(out)
     alone = place.suffix == f".{target}"
-    taken = place.exists() and (place.is_file() or any(place.iterdir()))
+    with refusing(place):
+        _check(place, target, alone, force)
+        (place.parent if alone else place).mkdir(parents=True, exist_ok=True)
+        earlier = set() if alone else _earlier(place)
+        with Staged() as files:
+            TARGETS[target](run, place, alone, files)
+        for path in earlier.difference(files.made):
+            path.unlink(missing_ok=True)
+    return files.made
+
+
+def _check(place: Path, target: str, alone: bool, force: bool) -> None:
+    folder = place.is_dir()
+    if place.exists() and not folder and not alone:
+        raise CockpitError(f"{place} is a file; give a folder for the {target} files")
+    if folder and alone:
+        raise CockpitError(f"{place} is a folder; give a file for the main table, or a folder without this suffix")
+    taken = any(place.iterdir()) if folder else place.exists()
     if taken and not force:
         raise CockpitError(f"{place} exists already; choose another place, or allow to replace it with --force")
-    if not alone and place.is_file():
-        raise CockpitError(f"{place} is a file; give a folder for the {target} files")
+
+
+def _earlier(folder: Path) -> set[Path]:
+    """What earlier exports wrote into this folder, as far as it is certain that they did."""
+    found = set(folder.glob(EVENTS))
     try:
-        (place.parent if alone else place).mkdir(parents=True, exist_ok=True)
-        return TARGETS[target](run, place, alone)
-    except OSError as error:
-        raise CockpitError(f"{place} cannot be written: {error.strerror or error}; choose another place") from error
+        written = json.loads((folder / METADATA).read_text(encoding="utf-8"))[EXPORTED]
+        names = {str(name) for name in written}
+    except (OSError, ValueError, LookupError, TypeError):
+        return found
+    return found | {folder / name for name in names & OURS} | {folder / METADATA}
 
 
-def _csv(run: Recording, place: Path, alone: bool) -> list[Path]:
-    return _tables(run, place, alone, "csv", _write_csv)
+def _csv(run: Recording, place: Path, alone: bool, files: Staged) -> None:
+    _tables(run, place, alone, files, "csv", _write_csv)
 
 
-def _parquet(run: Recording, place: Path, alone: bool) -> list[Path]:
+def _parquet(run: Recording, place: Path, alone: bool, files: Staged) -> None:
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
         raise CockpitError(MISSING.format(library="pyarrow")) from None
-    return _tables(run, place, alone, "parquet", _write_parquet)
+    _tables(run, place, alone, files, "parquet", _write_parquet)
 
 
 def _tables(
-    run: Recording, place: Path, alone: bool, suffix: str, write: Callable[[Table, Iterable[Any], Path], None]
-) -> list[Path]:
+    run: Recording,
+    place: Path,
+    alone: bool,
+    files: Staged,
+    suffix: str,
+    write: Callable[[Table, Iterable[Any], Path], None],
+) -> None:
     """Write each table that has rows; the wide one always."""
-    made = []
-    for table in tables(run):
+    wide, *long = tables(run)
+    write(wide, wide.rows(), files.part(place if alone else place / f"{wide.name}.{suffix}"))
+    if alone:
+        return
+    for table in long:
         rows = iter(table.rows())
         first = list(islice(rows, 1))
-        if not first and table.name != "scalars":
-            continue
-        path = place if alone else place / f"{table.name}.{suffix}"
-        with _whole(path) as part:
-            write(table, chain(first, rows), part)
-        made.append(path)
-        if alone:
-            return made
-    return [*made, _metadata(run, place)]
+        if first:
+            write(table, chain(first, rows), files.part(place / f"{table.name}.{suffix}"))
+    _metadata(run, place, files)
 
 
 def _write_csv(table: Table, rows: Iterable[Any], path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(table.columns)
-        writer.writerows(rows)  # None becomes an empty cell, a number that is not finite stays nan or inf
+        writer.writerows(map(_cells, rows))
+
+
+def _cells(row: Iterable[Any]) -> list[Any]:
+    """None is an empty cell; what is not finite is spelled as pandas and polars both read it: NaN, inf, -inf."""
+    return ["NaN" if cell != cell else cell for cell in row]
 
 
 def _write_parquet(table: Table, rows: Iterable[Any], path: Path) -> None:
@@ -98,79 +130,47 @@ def _write_parquet(table: Table, rows: Iterable[Any], path: Path) -> None:
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
-def _json(run: Recording, place: Path, alone: bool) -> list[Path]:
+def _json(run: Recording, place: Path, alone: bool, files: Staged) -> None:
     """The paper's log, which has no names and no reasons; and beside it every record with all there is."""
     output: dict[int, dict[str, Any]] = {}
     for record in run.records():
-        output.setdefault(record.step, {})[record.name] = _listed(record.value)
-    log = place if alone else place / "output.json"
-    with _whole(log) as part:
-        part.write_text(json.dumps(dict(sorted(output.items())), allow_nan=False), encoding="utf-8")
+        output.setdefault(record.step, {})[text(record.name)] = listed(record.value)
+    log = files.part(place if alone else place / LOG)
+    log.write_text(json.dumps(dict(sorted(output.items())), allow_nan=False), encoding="utf-8")
     if alone:
-        return [log]
-    lines = place / "records.jsonl"
-    with _whole(lines) as part, part.open("w", encoding="utf-8") as file:
+        return
+    with files.part(place / RECORDS).open("w", encoding="utf-8") as file:
         for record in run.records():
             file.write(json.dumps(_entry(record), allow_nan=False) + "\n")
-    return [log, lines, _metadata(run, place)]
+    _metadata(run, place, files)
 
 
 def _entry(record: Record) -> dict[str, Any]:
-    entry = {"step": record.step, "name": record.name, "kind": record.kind.value, "value": _plain(record.value)}
+    entry = {"step": record.step, "name": text(record.name), "kind": record.kind.value, "value": plain(record.value)}
     if isinstance(record.value, Histogram):
-        entry["value"]["parts"] = {name: counts.tolist() for name, counts in record.value.parts.items()}
+        entry["value"]["parts"] = plain(record.value.parts)
     if record.reason is not None:
-        entry["reason"] = record.reason
-    return entry | ({"details": _plain(record.details)} if record.details else {})
+        entry["reason"] = text(record.reason)
+    return entry | ({"details": plain(record.details)} if record.details else {})
 
 
-def _listed(value: Any) -> Any:
-    """Numbers of parameters as a list in the order of the parameters, as the paper's tool writes them."""
-    if isinstance(value, dict) and all(isinstance(entry, int | float) for entry in value.values()):
-        return [_plain(entry) for entry in value.values()]
-    return _plain(value)
+def _tensorboard(run: Recording, place: Path, alone: bool, files: Staged) -> None:
+    from cockpit.store.events import file_name, write
+
+    write(run, files.part(place / file_name()))
 
 
-def _plain(value: Any) -> Any:
-    """As JSON; numbers that are not finite as text."""
-    if isinstance(value, Histogram):
-        return value.as_dict()
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if isfinite(value) else str(value)
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if hasattr(value, "items"):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    return value if isinstance(value, int | str) or value is None else str(value)
+def _metadata(run: Recording, place: Path, files: Staged) -> None:
+    """What is known about the run, what of it could not be read, and what was written beside this file."""
+    known = dict(run.metadata)
+    if damaged := getattr(run, "damaged", None):
+        known["damaged"] = damaged
+    known[EXPORTED] = [path.name for path in files.made]
+    path = files.part(place / METADATA)
+    path.write_text(json.dumps(plain(known), indent=1), encoding="utf-8")
 
 
-def _tensorboard(run: Recording, place: Path, alone: bool) -> list[Path]:
-    from cockpit.store.events import write
-
-    return write(run, place)
-
-
-def _metadata(run: Recording, place: Path) -> Path:
-    path = place / "metadata.json"
-    with _whole(path) as part:
-        part.write_text(json.dumps(_plain(run.metadata), indent=1), encoding="utf-8")
-    return path
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file to write that takes its place only when it is complete."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-TARGETS: dict[str, Callable[[Recording, Path, bool], list[Path]]] = {
+TARGETS: dict[str, Callable[[Recording, Path, bool, Staged], None]] = {
     "csv": _csv,
     "parquet": _parquet,
     "json": _json,

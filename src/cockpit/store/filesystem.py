@@ -19,13 +19,19 @@ NETWORK = re.compile(
 
 def choose(folder: Path) -> Backend:
     """What is there already, else what the user says, else what the file system allows."""
+    said = wish()
     for name, backend in ((sqlite.NAME, "sqlite"), (framed.NAME, "file")):
         if (folder / name).exists():
             return backend  # type: ignore[return-value]
-    wish = os.environ.get(VARIABLE, "")
-    if wish not in ("", "sqlite", "file"):
-        raise CockpitError(f"{VARIABLE} is {wish!r}; set it to 'sqlite' or 'file', or leave it out")
-    return wish or ("file" if on_network(folder) else "sqlite")  # type: ignore[return-value]
+    return said or ("file" if on_network(folder) else "sqlite")
+
+
+def wish() -> Backend | None:
+    """What the user says."""
+    said = os.environ.get(VARIABLE) or None
+    if said not in (None, "sqlite", "file"):
+        raise CockpitError(f"{VARIABLE} is {said!r}; set it to 'sqlite' or 'file', or leave it out")
+    return said  # type: ignore[return-value]
 
 
 def on_network(folder: Path) -> bool:

@@ -1,7 +1,7 @@
 """The log as one file of framed records, each with its checksum: for network file systems.
 
-A frame is its length, its checksum, a letter and the payload. Only one process ever appends; what a kill leaves
-unfinished at the end is passed over by readers and cut off by the next writer.
+A frame is its length, its checksum, a letter and the payload. Only one process ever appends. Readers wait for what
+is unfinished at the end: it is being written, or it was left by a kill and is cut off by the next writer.
 """
 
 import errno
@@ -9,6 +9,7 @@ import json
 import os
 import re
 import struct
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -23,7 +24,8 @@ MAGIC = b"cockpit\x01"
 HEAD = struct.Struct("<IIc")  # length of the payload, checksum of letter and payload, letter
 FRAME = struct.Struct("<qqqdII")  # attempt, step, layout, time, length of numbers, of notes
 FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-SEARCHED = 1 << 24  # bytes behind damaged ones in which the next undamaged frame is looked for
+SEARCHED = 1 << 24  # bytes searched at a time for the next undamaged frame
+PATIENCE = 2.0  # seconds until bytes in the middle are held to be damaged: a file server may show later ones first
 LETTER = re.compile(rb"[FLAM]")
 
 
@@ -42,8 +44,8 @@ class FramedLog:
     def _prepare(self) -> Kept:
         reader = FramedReader(self.path.parent)
         news = reader.news()
-        if news.damage is not None:
-            raise Foreign(f"{self.path} cannot be continued: {news.damage}")
+        if news.damage is not None or news.gap is not None:
+            raise Foreign(f"{self.path} cannot be continued: {news.damage or news.gap}")
         self._end = reader.end
         os.ftruncate(self._file, self._end)
         if self._end == 0:
@@ -51,7 +53,7 @@ class FramedLog:
         attempts = {attempt.id: attempt for attempt in news.attempts}
         layouts = max((layout.id for layout in news.layouts), default=0)
         last = max((entry.step for entry in news.entries), default=None)
-        return Kept(list(attempts.values()), layouts + 1, len(news.entries), last)
+        return Kept(list(attempts.values()), layouts + 1, last)
 
     def write(self, items: Sequence[Item]) -> None:
         """Write all items or none."""
@@ -113,14 +115,16 @@ class FramedReader:
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         self.end = 0  # of what was read
+        self._gaps: list[tuple[int, int]] = []  # begin and number of damaged bytes
+        self._doubt = -1, 0.0  # where it does not go on, and since when
 
     def signature(self) -> Signature:
         """Changes whenever something was written."""
         return (stamp(self.path),)
 
-    def news(self) -> News:
+    def news(self, growing: bool = False) -> News:
         """Read what came since the last call."""
-        news = News({}, [], [], [])
+        news = News()
         try:
             with open(self.path, "rb") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -130,10 +134,13 @@ class FramedReader:
                     file.seek(self.end)
                     while self._next(file, size, news):
                         pass
-                    if not self._skip(file, size, news):
+                    if not self._skip(file, size, growing, news):
                         break
         except OSError as error:
             news.damage = f"{NAME}: {error.strerror or error}"
+        if self._gaps:
+            count, first = sum(length for _, length in self._gaps), self._gaps[0][0]
+            news.gap = f"{NAME}: {count} bytes from byte {first} on are damaged; all others were read"
         return news
 
     def _begin(self, file: BinaryIO, news: News) -> bool:
@@ -143,7 +150,7 @@ class FramedReader:
         elif magic[:7] == MAGIC[:7]:
             news.damage = f"{NAME} has another format than this version of cockpit knows: update cockpit-deck"
         elif not MAGIC.startswith(magic):
-            news.damage = f"{NAME} is a file of another program"
+            news.damage = f"{NAME} is a file of another program: this is not a cockpit run"
         return self.end > 0
 
     def _next(self, file: BinaryIO, size: int, news: News) -> bool:
@@ -161,18 +168,29 @@ class FramedReader:
         self.end = end
         return True
 
-    def _skip(self, file: BinaryIO, size: int, news: News) -> bool:
-        """Go on behind damaged bytes; at the end of the file they are only an unfinished write."""
-        if self.end < size:
-            file.seek(self.end)
-            rest = file.read(SEARCHED)
-            found = next((at for at in map(_start, LETTER.finditer(rest)) if _whole(rest, at)), None)
-            if found is not None:
-                news.damage = f"{NAME}: {found} bytes from byte {self.end} on are damaged; all others were read"
-                self.end += found
-                return True
+    def _skip(self, file: BinaryIO, size: int, growing: bool, news: News) -> bool:
+        """Go on behind damaged bytes; with nothing behind them they are only an unfinished write."""
+        if self.end >= size:
+            return False
+        if growing and not self._waited():
+            news.waiting = True
+            return False
+        found = _search(file, self.end, size)
+        if found is None:
             news.torn = f"{NAME}: the last {size - self.end} bytes are an unfinished record; all before it was read"
-        return False
+            return False
+        self._gaps.append((self.end, found - self.end))
+        self.end = found
+        return True
+
+    def _waited(self) -> bool:
+        """Whether it does not go on here for a while; the next search is due after as long again."""
+        if self._doubt[0] != self.end:
+            self._doubt = self.end, time.monotonic()
+        if time.monotonic() - self._doubt[1] < PATIENCE:
+            return False
+        self._doubt = self.end, time.monotonic()
+        return True
 
     def _parts(self, places: Sequence[int]) -> Iterator[tuple[int, bytes, bytes | None]]:
         with open(self.path, "rb") as file:
@@ -193,18 +211,45 @@ class FramedReader:
         for place, _, tail in self._parts(places):
             yield place, tail
 
+    def unsound(self, places: Sequence[int]) -> list[int]:
+        """None: the checksum of a frame, its tail included, was checked when it was found."""
+        return []
 
-def _start(match: re.Match[bytes]) -> int:
-    return match.start() - HEAD.size + 1
+
+def _search(file: BinaryIO, begin: int, size: int) -> int | None:
+    """Where the next undamaged frame begins."""
+    overlap = HEAD.size + FRAME.size
+    for at in range(begin, size, SEARCHED):
+        file.seek(at)
+        data = file.read(min(SEARCHED + overlap, size - at))
+        for match in LETTER.finditer(data):
+            start = match.start() - HEAD.size + 1
+            if at + start > begin and _likely(data, start, size - at) and _whole(file, at + start):
+                return at + start
+    return None
 
 
-def _whole(data: bytes, at: int) -> bool:
-    """Whether an undamaged frame begins here."""
-    if at <= 0:
-        return False
-    length, crc, letter = HEAD.unpack_from(data, at)
+def _likely(data: bytes, at: int, size: int) -> bool:
+    """Whether this may be the head of a frame: checksums of long stretches take too long to try them everywhere."""
+    if at < 0:
+        return False  # found at the end of the stretch before this one
+    length, _, letter = HEAD.unpack_from(data, at)
     begin = at + HEAD.size
-    return bool(begin + length <= len(data) and zlib.crc32(data[begin : begin + length], zlib.crc32(letter)) == crc)
+    if begin + length > size:
+        return False
+    if letter != b"F":
+        return data[begin : begin + 1] == b"{"
+    if length < FRAME.size or begin + FRAME.size > len(data):
+        return False
+    attempt, _, layout, _, numbers, notes = FRAME.unpack_from(data, begin)
+    return bool(attempt > 0 and layout > 0 and FRAME.size + numbers + notes <= length)
+
+
+def _whole(file: BinaryIO, at: int) -> bool:
+    """Whether an undamaged frame begins here."""
+    file.seek(at)
+    length, crc, letter = HEAD.unpack(file.read(HEAD.size))
+    return bool(zlib.crc32(file.read(length), zlib.crc32(letter)) == crc)
 
 
 def _add(news: News, letter: bytes, payload: bytes, place: int) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 
@@ -32,10 +32,11 @@ class Attempt:
     id: int
     first_step: int
     started: float
-    reached: int | None = None
+    reached: int | None = None  # the step it has come to: all below are done
     lost: int = 0
     state: str | None = None  # None until it is closed
     reason: str | None = None
+    frames: int | None = None  # written by it; not known of one that was killed before its first pulse
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,11 @@ class Entry(NamedTuple):
 class News:
     """What a reader has not seen yet."""
 
-    meta: dict[str, Any]
-    attempts: list[Attempt]
-    layouts: list[Layout]
-    entries: list[Entry]
-    damage: str | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+    attempts: list[Attempt] = field(default_factory=list)
+    layouts: list[Layout] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    damage: str | None = None  # nothing, or not all, can be read, perhaps only for the moment: ask again
+    gap: str | None = None  # what is damaged for good, at any time so far; all else was read
+    waiting: bool = False  # something at the end is not whole yet: ask again
     torn: str | None = None  # an unfinished record at the end: being written, or left by a kill

@@ -36,6 +36,7 @@ class Pulse:
     lost: int = 0
     state: str | None = None
     reason: str | None = None
+    frames: int | None = None  # written before this pulse; a reader that sees fewer misses some
 
 
 class Lock:
@@ -76,6 +77,12 @@ class Lock:
         os.lseek(self._file, 0, os.SEEK_SET)
         os.write(self._file, text.ljust(PULSE))
 
+    def clear(self) -> None:
+        """Forget the pulse of a run that is no longer there."""
+        self.found = None
+        os.lseek(self._file, 0, os.SEEK_SET)
+        os.write(self._file, b" " * PULSE)
+
     def close(self) -> None:
         """Give the lock back; also what a forked child does with its copy."""
         file, self._file = self._file, -1
@@ -95,22 +102,23 @@ def pulse(folder: Path) -> Pulse | None:
         os.close(file)
 
 
-def age(path: Path, pulse: Pulse) -> float:
+def age(path: Path, pulse: Pulse | None) -> float:
     """Seconds since the last pulse; the clock of a file server may differ from the writer's."""
+    beaten = pulse.time if pulse is not None else 0.0
     try:
-        return time.time() - max(pulse.time, path.stat().st_mtime)
+        return time.time() - max(beaten, path.stat().st_mtime)
     except OSError:
-        return time.time() - pulse.time
+        return time.time() - beaten
 
 
-def alive(folder: Path, pulse: Pulse) -> bool | None:
-    """Whether the writer of a pulse still runs; None if its lock does not say it."""
-    if pulse.host != host():
+def alive(folder: Path, pulse: Pulse | None) -> bool | None:
+    """Whether a writer holds the lock; None if the lock does not say it. One that just began has no pulse yet."""
+    if pulse is not None and pulse.host != host():
         return None
     try:
         file = os.open(folder / NAME, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError:
-        return None
+        return False if pulse is None else None
     try:
         free = _try(file, exclusive=False)
         return None if free is None else not free

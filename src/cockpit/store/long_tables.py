@@ -1,7 +1,8 @@
 """A run as tables: one row a step for what is a number, one row a value for everything else."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
+from cockpit.core.plain import text
 from cockpit.core.record import Record
-from cockpit.store.table import Recording
+from cockpit.store.table import STEP, Recording, headings
 
 Rows = Iterator[tuple[Any, ...]]
+NAMES = ("scalars", "parameters", "histograms", "samples", "details", "undefined")
 
 
 @dataclass(frozen=True)
@@ -25,22 +28,26 @@ class Table:
 
 
 def tables(run: Recording) -> list[Table]:
-    """Everything that was recorded; the wide table comes first."""
-    about = {"step": int, "quantity": str}
+    """Everything that was recorded, in the order of :data:`NAMES`; the wide table comes first.
+
+    A quantity or metric that is called ``step`` has the column ``step (metric)`` there, as in
+    :func:`~cockpit.store.table.table`.
+    """
+    about = {STEP: int, "quantity": str}
     axes = {"low": float, "high": float, "low_2": float, "high_2": float}
+    long: list[tuple[dict[str, type], Callable[[Record], Rows]]] = [
+        ({"parameter": str, "value": float}, _parameters),
+        ({"parameter": str, **axes, "count": int}, _histograms),
+        ({"sample": int, "value": float}, _samples),
+        ({"detail": str, "parameter": str, "value": float, "word": str}, _details),
+        ({"reason": str}, _undefined),
+    ]
     return [
         _wide(run),
-        Table("parameters", {**about, "parameter": str, "value": float}, lambda: _each(run.records(), _parameters)),
-        Table(
-            "histograms", {**about, "parameter": str, **axes, "count": int}, lambda: _each(run.records(), _histograms)
+        *(
+            Table(name, {**about, **columns}, partial(_each, run, rows))
+            for name, (columns, rows) in zip(NAMES[1:], long, strict=True)
         ),
-        Table("samples", {**about, "sample": int, "value": float}, lambda: _each(run.records(), _samples)),
-        Table(
-            "details",
-            {**about, "detail": str, "parameter": str, "value": float, "word": str},
-            lambda: _each(run.records(), _details),
-        ),
-        Table("undefined", {**about, "reason": str}, lambda: _each(run.records(), _undefined)),
     ]
 
 
@@ -59,12 +66,14 @@ def _wide(run: Recording) -> Table:
         for step in sorted(cells):
             yield (step, *(cells[step].get(name) for name in names))
 
-    return Table("scalars", {"step": int, **dict.fromkeys(names, float)}, rows)
+    columns = headings(map(text, names), "metric")
+    return Table(NAMES[0], {STEP: int, **dict.fromkeys(columns, float)}, rows)
 
 
-def _each(records: Iterable[Record], rows: Callable[[Record], Rows]) -> Rows:
-    for record in records:
-        yield from rows(record)
+def _each(run: Recording, rows: Callable[[Record], Rows]) -> Rows:
+    for record in run.records():
+        for row in rows(record):
+            yield tuple(text(cell) if isinstance(cell, str) else cell for cell in row)
 
 
 def _parameters(record: Record) -> Rows:

@@ -13,7 +13,7 @@ from typing import Any
 
 from cockpit.store import metadata
 from cockpit.store.backend import Log
-from cockpit.store.item import Attempt, Item, Meta
+from cockpit.store.item import Attempt, Frame, Item, Meta
 from cockpit.store.layout import Packer
 from cockpit.store.lock import Lock, Pulse, host
 from cockpit.store.queue import Entry, Queue
@@ -44,7 +44,7 @@ class Pump:
         self._end: tuple[str, str | None] | None = None
         self._wake, self._closing = threading.Event(), threading.Event()
         self._delay = INTERVAL
-        self._told = 0
+        self._told = self._frames = 0
         self._beaten = 0.0
         self._thread = threading.Thread(target=self._run, name="cockpit-store", daemon=True)
 
@@ -133,6 +133,8 @@ class Pump:
             except Exception as error:  # a number that does not fit, or the like
                 self._drop(self._pending[1], error)
                 self._packer = self._packer.again()
+            else:
+                self._frames += sum(isinstance(item, Frame) for item in self._pending[0])
             self._pending = [], 0
             self._accepted()
 
@@ -195,7 +197,8 @@ class Pump:
 
     def _beat(self, state: str | None = None, reason: str | None = None) -> None:
         self._beaten = time.monotonic()
-        pulse = Pulse(self._attempt.id, os.getpid(), host(), time.time(), self.step, self.queue.lost, state, reason)
+        who = self._attempt.id, os.getpid(), host(), time.time()
+        pulse = Pulse(*who, self.step, self.queue.lost, state, reason, self._frames)
         with suppress(OSError):  # the disk's trouble is told where records are written
             self._lock.beat(pulse)
 
@@ -207,6 +210,7 @@ class Pump:
             log.warning("%s is closed; %s", self.folder, self._loss())
         if self._identity is not None:
             end = replace(self._attempt, reached=self.step, lost=self.queue.lost, state=state, reason=reason)
+            end = replace(end, frames=self._frames)
             with suppress(*TROUBLE):  # the pulse below says it as well
                 self._file.write([end])
             self._beat(state, reason)

@@ -99,8 +99,11 @@ class StoredRun:
 
     @property
     def damaged(self) -> str | None:
-        """What could not be read."""
-        return self._contents.damaged
+        """What could not be read; to tell it, everything is read that has not been yet."""
+        with self._lock:
+            self._load()
+            self._check()
+            return self._contents.damaged
 
     # ---- series
 
@@ -212,6 +215,8 @@ class StoredRun:
         """Frame and field of each histogram, or of values per sample, by step."""
 
         def build() -> dict[int, tuple[int, Field]]:
+            self._load()
+            self._check()
             track = self._track(name, NO_VALUE)
             return {
                 int(step): (int(frame), group.field)
@@ -242,20 +247,24 @@ class StoredRun:
                 raise CockpitError(f"{name} has no histogram or samples at step {step}; see counted()") from None
             try:
                 return next(self._rebuilt([frame], field.name)).value
-            except (*UNREADABLE, StopIteration) as error:
+            except (*UNREADABLE, StopIteration) as error:  # the file changed since it was checked, or is gone
                 raise CockpitError(f"{name} at step {step} of {self.path} cannot be read: {error}") from error
 
     def records(self) -> Iterator[Record]:
         """All records with everything that belongs to them, in the order of steps."""
         with self._lock:
             self._load()
+            self._check()
             frames = np.flatnonzero(self._visible)
             order = frames[np.argsort(self._contents.columns["step"][frames], kind="stable")].tolist()
         waiting: dict[str, Record] = {}
         step: int | None = None
         for begin in range(0, len(order), AT_ONCE):
             with self._lock:
-                some = list(self._rebuilt(order[begin : begin + AT_ONCE]))
+                try:
+                    some = list(self._rebuilt(order[begin : begin + AT_ONCE]))
+                except UNREADABLE as error:
+                    raise CockpitError(f"the records of {self.path} cannot be read: {error}") from error
             for record in some:
                 if record.step != step:
                     yield from waiting.values()
@@ -269,10 +278,17 @@ class StoredRun:
         for frame, found in self._contents.tails(frames):
             step, layout = int(columns["step"][frame]), int(columns["layout"][frame])
             numbers = columns.numbers(layout, np.array([frame]))[0].tolist()
-            chunks = tail.split(found)
+            chunks = self._chunks(frame, found)
             for field, note in columns.of(frame):
                 if name is None or field.name == name:
                     yield field.record(step, numbers, chunks, note)
+
+    def _chunks(self, frame: int, found: bytes | None) -> list[bytes]:
+        try:
+            return tail.split(found)
+        except (ValueError, zlib.error, struct.error):
+            self._spoiled(self._contents.blank([frame]))
+            return []
 
     def output(self) -> dict[int, dict[str, Any]]:
         """Return ``{step: {name: value}}``."""
@@ -325,9 +341,21 @@ class StoredRun:
         except UNREADABLE as error:
             contents.problem = f"{contents.reader.path.name}: {error}"
             return
-        if spoiled:
-            contents.spoil(spoiled)
+        contents.spoil(spoiled)
+        self._spoiled(bool(spoiled))
+
+    def _check(self) -> None:
+        """Tails are checked before the first of them is looked at: a damaged one is then no longer on offer."""
+        contents = self._contents
+        try:
+            self._spoiled(contents.check())
+        except UNREADABLE as error:
+            contents.problem = f"{contents.reader.path.name}: {error}"
+
+    def _spoiled(self, anything: bool) -> None:
+        if anything:
             self._cache.clear()
+            self.version += 1
 
     def _numbers(self, track: Track) -> Iterator[tuple[Group, NDArray[np.float64]]]:
         for group in track.groups:

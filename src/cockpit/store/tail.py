@@ -22,11 +22,18 @@ def join(chunks: list[bytes]) -> bytes | None:
     return LENGTH.pack(zlib.crc32(packed)) + packed
 
 
+def sound(tail: bytes | None) -> bool:
+    """Whether a tail is as it was written."""
+    if tail is None:
+        return True
+    return len(tail) >= 5 and LENGTH.unpack_from(tail)[0] == zlib.crc32(memoryview(tail)[4:])
+
+
 def split(tail: bytes | None) -> list[bytes]:
     """Unpack a tail; raises ValueError if it is damaged."""
     if tail is None:
         return []
-    if len(tail) < 5 or LENGTH.unpack_from(tail)[0] != zlib.crc32(tail[4:]):
+    if not sound(tail):
         raise ValueError("the checksum of a record does not match")
     body = zlib.decompress(tail[5:]) if tail[4] else tail[5:]
     chunks, at = [], 0

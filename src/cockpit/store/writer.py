@@ -7,25 +7,21 @@ import sqlite3
 import sys
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cockpit.core.record import Record
-from cockpit.store import framed, metadata, sqlite
-from cockpit.store.backend import Foreign, Kept, Log
-from cockpit.store.contents import UNCLOSED, holds_run
-from cockpit.store.filesystem import choose
+from cockpit.store import metadata
+from cockpit.store.backend import Foreign, Kept
+from cockpit.store.contents import UNCLOSED
 from cockpit.store.item import Attempt, Item, Meta
-from cockpit.store.lock import Busy, Lock
+from cockpit.store.lock import Busy, Pulse
+from cockpit.store.opening import open_folder
 from cockpit.store.pump import Pump
 
 log = logging.getLogger("cockpit")
-LOGS: dict[str, type[sqlite.SqliteLog] | type[framed.FramedLog]] = {
-    "sqlite": sqlite.SqliteLog,
-    "file": framed.FramedLog,
-}
 _pumps: set[Pump] = set()
 
 
@@ -48,7 +44,10 @@ class Writer:
 
     @property
     def step(self) -> int | None:
-        """The step that the training has reached, tracked or not."""
+        """The number of the step that the training has come to, tracked or not: all steps below it are done.
+
+        After step 14 it is 15. In a continued run the steps below it are no longer shown from earlier attempts.
+        """
         return self._pump.step if self._pump is not None else None
 
     @step.setter
@@ -98,66 +97,40 @@ def create(folder: str | Path, metadata: Mapping[str, Any] | None = None, first_
 
 
 def _start(wanted: Path, given: dict[str, Any], first_step: int) -> Pump:
-    folder, lock, file = _open(wanted, first_step)
+    found = open_folder(wanted, first_step)
+    folder, file = found.folder, found.file
     try:
         known = {"name": folder.name} | metadata.collect() | given
-        past = _past(file.kept, lock)
-        attempt = Attempt(len(past) + 1, first_step, time.time())
-        items: list[Item] = [*past[-1:], attempt, Meta.of(known)]
+        past = _past(file.kept, found.lock.found)
+        attempt = Attempt(max((old.id for old in past), default=0) + 1, first_step, time.time())
+        items: list[Item] = [*(old for old in past if old not in file.kept.attempts), attempt, Meta.of(known)]
         file.write(items)
         _tell(folder, file.kept, first_step)
-        pump = Pump(folder, attempt, file, lock)
+        pump = Pump(folder, attempt, file, found.lock)
         pump.start(None if "git" in known else known.get("directory"))
     except BaseException:
-        file.close()
-        lock.close()
+        found.abandon()
         raise
     _pumps.difference_update([done for done in _pumps if not done.running])
     _pumps.add(pump)
     return pump
 
 
-def _open(wanted: Path, first_step: int) -> tuple[Path, Lock, Log]:
-    reason = ""
-    for folder in _candidates(wanted):
-        if folder != wanted and first_step == 0 and holds_run(folder):
-            continue  # nobody asked to continue that one
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            lock = Lock(folder)
-        except Busy as error:
-            reason = reason or f"{folder} is being written by {error}"
-            continue
-        try:
-            file = LOGS[choose(folder)](folder)
-        except Foreign as error:
-            lock.close()
-            reason = reason or f"{folder}: {error}"
-        except BaseException:
-            lock.close()
-            raise
-        else:
-            if reason:
-                log.warning("%s; this run goes to %s", reason, folder)
-            return folder, lock, file
-    raise Busy(reason)
-
-
-def _candidates(folder: Path) -> Iterator[Path]:
-    yield folder
-    for number in range(2, 100):
-        yield folder.with_name(f"{folder.name}-{number}")
-
-
-def _past(kept: Kept, lock: Lock) -> list[Attempt]:
+def _past(kept: Kept, pulse: Pulse | None) -> list[Attempt]:
     """The attempts so far; the last one closed by what its pulse tells, if its process did not do it."""
-    past, pulse = list(kept.attempts), lock.found
+    past = list(kept.attempts)
+    last = past[-1].id if past else 0
     if past and past[-1].state is None:
         past[-1] = replace(past[-1], state="crashed", reason=UNCLOSED)
-        if pulse is not None and pulse.attempt == past[-1].id:
-            past[-1] = replace(past[-1], reached=pulse.reached, lost=pulse.lost)
-            if pulse.state is not None:
-                past[-1] = replace(past[-1], state=pulse.state, reason=pulse.reason)
+    if pulse is None or pulse.attempt < last:
+        return past
+    if pulse.attempt > last:  # the file has lost it: what was in it stays known to be missing
+        past.append(Attempt(pulse.attempt, pulse.reached or 0, pulse.time))
+    elif kept.attempts[-1].state is not None:
+        return past
+    end = (pulse.state, pulse.reason) if pulse.state is not None else ("crashed", UNCLOSED)
+    past[-1] = replace(past[-1], reached=pulse.reached, lost=pulse.lost, frames=pulse.frames)
+    past[-1] = replace(past[-1], state=end[0], reason=end[1])
     return past
 
 

@@ -7,6 +7,7 @@ import { Known } from "./known.js";
 import { ask } from "./net.js";
 import { query, set, state } from "./state.js";
 
+const NOT_FINITE = ["NaN", "inf", "-inf"];
 const COLUMNS = 6; // runs that fit beside each other
 
 export class Compare {
@@ -49,12 +50,10 @@ export class Compare {
 
   async showSides(heads, signal) {
     for (const [id, column] of this.columns) if (!heads.some((head) => head.id === id)) this.drop(id, column);
-    const all = [];
-    for (const head of heads) {
-      const column = this.column(head);
-      const answer = await ask(`/api/deck?${query({ runs: [head.id], known: column.known.marks })}`, signal);
-      all.push([column, column.known.merge(answer.panels)]);
-    }
+    const columns = heads.map((head) => this.column(head));
+    const known = columns.map((column, place) => column.known.marksOf(place)).filter(Boolean).join(",");
+    const answer = await ask(`/api/sides?${query({ runs: heads.map((head) => head.id), known })}`, signal);
+    const all = columns.map((column, place) => [column, column.known.merge(answer.columns[place].panels)]);
     this.offer(all[0]?.[1] ?? []);
     const limits = common(all.map(([, panels]) => panels));
     for (const [column, panels] of all) {
@@ -104,12 +103,13 @@ export class Compare {
 
   fillTable(answer) {
     const head = el("tr", {}, el("th"), ...answer.runs.map((run) => {
-      const cell = el("th", { scope: "col", text: run.name });
-      cell.style.setProperty("--run", run.colour);
-      return cell;
+      const shared = answer.runs.filter((other) => other.name === run.name).length > 1;
+      const title = el("th", { scope: "col" }, el("bdi", { text: run.name }), shared && el("bdi", { class: "where", text: run.id }));
+      title.style.setProperty("--run", run.colour);
+      return title;
     }));
     const rows = answer.rows.map((row) => el("tr", {}, el("th", { scope: "row", text: row.key }),
-      ...row.values.map((value) => el("td", { text: typeof value === "number" ? number(value) : value ?? "–" }))));
+      ...row.values.map((value) => cell(value))));
     this.table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows));
   }
 
@@ -118,6 +118,9 @@ export class Compare {
     for (const column of this.columns.values()) column.known.forget();
   }
 }
+
+const cell = (value) => (typeof value === "number"
+  ? el("td", { class: "whole", text: number(value) }) : el("td", { class: NOT_FINITE.includes(value) ? "whole bad" : "", text: value ?? "–" }));
 
 const everything = () => el("option", { value: "", text: "all panels" });
 

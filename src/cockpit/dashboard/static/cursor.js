@@ -2,7 +2,7 @@
 
 import { byId, el, write } from "./dom.js";
 import { number, whole } from "./format.js";
-import { nearest } from "./reading.js";
+import { valuesAt } from "./reading.js";
 import { set, state } from "./state.js";
 
 const cards = new Set();
@@ -28,8 +28,12 @@ export function resetZoom() {
 }
 
 export function zoom(low, high) {
-  for (const card of cards) if (card.panel?.steps) card.chart.zoom(low, high);
   set({ lo: low, hi: high });
+}
+
+// Charts zoom at once; after a step back in the browser's history they must follow too.
+export function followZoom() {
+  for (const card of cards) if (card.panel?.steps) card.chart.zoom(state.lo, state.hi);
 }
 
 export const pointed = () => step;
@@ -60,7 +64,7 @@ function mark(card) {
   card.line.style.transform = `translateX(${place.x}px)`;
   card.line.style.top = `${place.top}px`;
   card.line.style.height = `${place.height}px`;
-  card.reading.replaceChildren(...nearest(card.panel, step).map(read));
+  card.reading.replaceChildren(...valuesAt(card.panel, step).map(read));
 }
 
 function read({ name, value, colour }) {

@@ -22,7 +22,7 @@ export class Details {
     this.root.replaceChildren(el("div", { class: "columns" },
       sheet("run", facts(answer)),
       sheet("what is covered", coverage(answer)),
-      sheet("instruments and what they cost", instruments(answer.instruments), " span")));
+      sheet("instruments and what they cost", instruments(answer.instruments, answer.shared), " span")));
   }
 
   forget() {
@@ -35,6 +35,8 @@ const sheet = (title, content, more = "") => el("section", { class: `sheet-card$
 const text = (value) => (value && typeof value === "object" ? JSON.stringify(value) : String(value));
 
 const pairs = (object) => Object.entries(object ?? {}).map(([key, value]) => `${key} ${text(value)}`).join(", ");
+
+const WHOLE = "tracked steps"; // the cost of all together
 
 const list = (value) => (Array.isArray(value) ? value : []);
 
@@ -49,7 +51,7 @@ const WORDS = {
 };
 
 function facts(answer) {
-  const found = [["folder", answer.path], ["damaged", answer.damaged]];
+  const found = [["folder", answer.path], ["ended with", answer.reason], ["damaged", answer.damaged]];
   for (const [key, value] of Object.entries(answer.metadata)) {
     if (key in WORDS) found.push(WORDS[key](value));
     else found.push([key, value && typeof value === "object" ? pairs(value) : value]);
@@ -63,12 +65,12 @@ function coverage(answer) {
   return el("p", { class: "muted", text: "The run does not say what it covers." });
 }
 
-function instruments(all) {
-  if (!all.length) return el("p", { class: "muted", text: "Nothing was recorded yet." });
+function instruments(all, shared) {
+  if (!all.length && !shared.length) return el("p", { class: "muted", text: "Nothing was recorded yet." });
   const titles = ["instrument", "kind", "level", "values", "last step", "ms per tracked step", "undefined"];
-  const most = Math.max(...all.map((one) => one.milliseconds ?? 0)) || 1;
+  const most = Math.max(...[...all, ...shared].map((one) => one.milliseconds ?? 0)) || 1;
   const head = el("tr", {}, ...titles.map((title) => el("th", { scope: "col", text: title })));
-  const body = el("tbody", {}, ...all.map((one) => instrument(one, most)));
+  const body = el("tbody", {}, ...shared.map((one) => together(one, most)), ...all.map((one) => instrument(one, most)));
   return el("div", { class: "scroll" }, el("table", { class: "facts-table" }, el("thead", {}, head), body));
 }
 
@@ -82,6 +84,13 @@ function instrument(one, most) {
     el("td", { class: "number", text: whole(one.last) }),
     cost(one.milliseconds, most),
     el("td", { class: why ? "why" : "muted", text: why || "none" }));
+}
+
+// What is computed once for several instruments.
+function together(one, most) {
+  return el("tr", { class: "shared" }, el("th", { scope: "row", text: one.name }),
+    el("td", { class: "muted", colspan: "4", text: one.name === WHOLE ? "everything below" : "for several instruments" }),
+    cost(one.milliseconds, most), el("td"));
 }
 
 function cost(milliseconds, most) {

@@ -9,10 +9,14 @@ import { query, set, state } from "./state.js";
 const POINTS = 2500;
 
 export class Focus {
-  constructor(fail) {
+  constructor(fail, onHead) {
     this.dialog = byId("focus");
     this.known = new Known();
-    this.poll = new Poll(() => this.path(), (answer) => this.show(answer), fail);
+    this.onHead = onHead;
+    this.poll = new Poll(() => this.path(), (answer) => this.show(answer), (error) => {
+      if (error.status === 400 && !this.card?.panel) set({ panel: null }, { replace: true }); // no such panel
+      fail(error);
+    });
     this.dialog.addEventListener("close", () => set({ panel: null }));
     this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
     this.card = this.beside = null;
@@ -56,6 +60,7 @@ export class Focus {
   }
 
   show(answer) {
+    this.onHead(answer.runs, answer.now);
     if (!this.card || answer.panels[0].id !== state.panel) return;
     const [panel, ...beside] = this.known.merge([...answer.panels, ...answer.beside]);
     this.card.show(panel);

@@ -7,6 +7,7 @@ import { neighbour } from "./runs.js";
 import { set, state } from "./state.js";
 import { toggleTheme } from "./theme.js";
 
+const LARGE = ["f", "l", "s", "S", "r", "p", "t", "?"]; // what an enlarged panel answers to
 const TABS = ["deck", "layers", "compare", "findings", "details"];
 
 export function wireKeys({ focus, toggleRuns }) {
@@ -19,7 +20,7 @@ export function wireKeys({ focus, toggleRuns }) {
     ["s  S", "more, less smoothing", null],
     ["g", "filter the layers", () => byId("layer-filter").focus()],
     ["r", "reset the zoom", resetZoom],
-    ["p", "histograms and gauges at the step under the pointer; again: at the last", () => set({ step: pointed() ?? null })],
+    ["p", "histograms and gauges at the step under the pointer; again: at the last", () => set({ step: state.step === null ? pointed() : null })],
     ["f", "enlarge the panel under the pointer; again: fill the screen", () => enlarge(focus)],
     ["Esc", "close", null],
     ["t", "light or dark", toggleTheme],
@@ -33,10 +34,16 @@ export function wireKeys({ focus, toggleRuns }) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
     const action = actions.get(event.key);
-    if (!action) return;
+    if (!action || behind(event.key)) return;
     event.preventDefault();
     action();
   });
+}
+
+// What a key would do out of sight, behind an open dialog.
+function behind(key) {
+  if (byId("help").open) return key !== "?";
+  return byId("focus").open && !LARGE.includes(key);
 }
 
 export function help() {
@@ -57,5 +64,11 @@ function enlarge(focus) {
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && event.target.matches("input")) event.target.blur();
+  const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
+  if (menu) {
+    event.preventDefault(); // the dialog around it stays
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
   if (event.key === "Enter" && event.target.matches(".card[data-panel]")) set({ panel: event.target.dataset.panel });
 });

@@ -7,7 +7,13 @@ export class Known {
 
   // What to tell the server.
   get marks() {
-    return [...this.panels].map(([id, panel]) => `${id}:${panel.marks}`).join(",");
+    return this.marksOf();
+  }
+
+  // Of one column among several.
+  marksOf(place = null) {
+    const before = place === null ? "" : `${place}~`;
+    return [...this.panels].map(([id, panel]) => `${before}${id}:${panel.marks}`).join(",");
   }
 
   // Complete an answer's panels with what is known of them; keep those that it does not mention, or drop them.

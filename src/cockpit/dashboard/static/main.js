@@ -1,20 +1,23 @@
 // Where everything meets: what is shown follows the state, data follow the events.
 
+import { followList } from "./choice.js";
 import { Compare } from "./compare.js";
 import { showControls, wireControls } from "./controls.js";
+import { followZoom } from "./cursor.js";
 import { Deck } from "./deck.js";
 import { Details, Findings } from "./details.js";
 import { byId, icon, write } from "./dom.js";
 import { Focus } from "./focus.js";
 import { help, wireKeys } from "./keys.js";
 import { Layers } from "./layers.js";
-import { GONE, listen, Poll } from "./net.js";
+import { GONE, Poll, Stream } from "./net.js";
 import { draw as drawRuns, showRuns } from "./runs.js";
 import { habit, remember, set, state, subscribe } from "./state.js";
 import { apply, onTheme, theme, toggleTheme } from "./theme.js";
 import { showHead } from "./topbar.js";
 import { library } from "./library.js";
 
+const NOTICE = 15000; // milliseconds
 const LIST = 900; // milliseconds between two readings of the list
 const pages = {
   deck: new Deck(byId("deck")), layers: new Layers(byId("layers")), compare: new Compare(byId("compare")),
@@ -23,13 +26,14 @@ const pages = {
 let asked = null; // the page that the request under way is for
 const data = new Poll(() => pages[(asked = state.tab)].path(), useData, fail);
 const list = new Poll(() => "/api/runs", useList, fail);
-const focus = new Focus(fail);
+const focus = new Focus(fail, showHead);
+const stream = new Stream(news, connection);
 let listDue = null;
+let noticed = null; // a notice stays for a while, whatever arrives
 
 async function useData(answer) {
   if (asked !== state.tab) return;
-  write(byId("trouble-text"), "");
-  byId("trouble").hidden = true;
+  if (!noticed) hush();
   document.body.classList.remove("waiting");
   if (answer.runs) showHead(answer.runs, answer.now);
   await pages[state.tab].show(answer);
@@ -40,15 +44,32 @@ function useList(answer) {
   const none = answer.runs.length === 0;
   document.body.classList.toggle("blank-slate", none);
   write(byId("folder"), answer.folder);
+  followList(answer.runs, notice);
   if (none) showHead([], answer.now);
-  else if (!state.runs.length) {
-    const first = answer.runs.find((run) => run.state === "running") ?? answer.runs[0];
-    set({ runs: [first.id] });
-  }
+}
+
+function notice(text) {
+  hush();
+  if (!text) return;
+  byId("trouble").hidden = false;
+  byId("trouble").classList.add("notice");
+  write(byId("trouble-text"), text);
+  noticed = setTimeout(hush, NOTICE);
+}
+
+function hush() {
+  clearTimeout(noticed);
+  noticed = null;
+  byId("trouble").hidden = true;
+  byId("trouble").classList.remove("notice");
+  write(byId("trouble-text"), "");
 }
 
 function fail(error) {
   document.body.classList.remove("waiting");
+  if (error.status === 404) list.refresh(); // a run is gone: the list tells which one
+  if (noticed && error.status === 404) return;
+  hush();
   byId("trouble").hidden = false;
   write(byId("trouble-text"), error.message);
 }
@@ -62,7 +83,8 @@ function show(changed = []) {
   }
   showControls();
   drawRuns();
-  if (changed.length === 1 && changed[0] === "panel") return focus.follow();
+  if (changed.includes("lo") || changed.includes("hi")) followZoom();
+  if (changed.length === 1 && changed[0] === "panel" && state.panel) return focus.follow(); // else the deck catches up
   if (changed.includes("runs")) document.body.classList.add("waiting");
   focus.follow();
   data.refresh({ changed: true });
@@ -80,7 +102,7 @@ function news({ changed, listed }) {
 function connection(there) {
   const lost = document.body.classList.contains("offline");
   document.body.classList.toggle("offline", !there);
-  if (lost && there) byId("trouble").hidden = true;
+  if (lost && there) hush();
   if (there) refreshAll(); // what changed before the events began is not told by them
   else fail(new Error(GONE));
 }
@@ -88,6 +110,12 @@ function connection(there) {
 function refreshAll() {
   list.refresh();
   (focus.open ? focus.poll : data).refresh();
+}
+
+// The stream begins with a refresh of everything.
+function watch() {
+  if (document.hidden) stream.close();
+  else stream.open();
 }
 
 function toggleRuns() {
@@ -106,7 +134,7 @@ function wire() {
   byId("scrim").addEventListener("click", toggleRuns);
   byId("filter").addEventListener("input", drawRuns);
   byId("close-help").addEventListener("click", help);
-  byId("dismiss").addEventListener("click", () => { byId("trouble").hidden = true; });
+  byId("dismiss").addEventListener("click", hush);
   const tabs = [...document.querySelectorAll("[role=tab]")];
   tabs.forEach((tab, place) => {
     tab.addEventListener("click", () => set({ tab: tab.value }));
@@ -133,8 +161,8 @@ function begin() {
   subscribe(show);
   show();
   list.refresh();
-  listen(news, connection);
-  document.addEventListener("visibilitychange", () => document.hidden || refreshAll());
+  watch();
+  document.addEventListener("visibilitychange", watch);
   window.addEventListener("cockpit-refresh", () => data.refresh({ changed: true }));
 }
 

@@ -16,7 +16,10 @@ export async function ask(path, signal) {
   }
   if (answer.status === 401) throw new Trouble(await answer.text());
   const content = await answer.json().catch(() => ({ error: `The server answered ${answer.status}. Reload the page.` }));
-  if (!answer.ok) throw new Trouble(content.error ?? `The server answered ${answer.status}. Reload the page.`);
+  if (!answer.ok) {
+    const said = content.error ?? `The server answered ${answer.status}. Reload the page.`;
+    throw Object.assign(new Trouble(said), { status: answer.status });
+  }
   return content;
 }
 
@@ -69,14 +72,29 @@ export class Poll {
   }
 }
 
-export function listen(onChanged, onState) {
-  const events = new EventSource("/api/events");
-  events.onopen = () => onState(true);
-  events.onerror = () => {
-    onState(false);
-    if (events.readyState === EventSource.CLOSED) {
-      setTimeout(() => listen(onChanged, onState), 2000);
-    }
-  };
-  events.onmessage = (message) => onChanged(JSON.parse(message.data));
+// A browser keeps few connections to one server, for all its tabs together: a tab out of sight gives its one back.
+export class Stream {
+  constructor(onChanged, onState) {
+    Object.assign(this, { onChanged, onState, events: null, again: null });
+  }
+
+  open() {
+    if (this.events) return;
+    const events = new EventSource("/api/events");
+    this.events = events;
+    events.onopen = () => this.onState(true);
+    events.onerror = () => {
+      this.onState(false);
+      if (events.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      this.close();
+      this.again = setTimeout(() => this.open(), 2000);
+    };
+    events.onmessage = (message) => this.onChanged(JSON.parse(message.data));
+  }
+
+  close() {
+    clearTimeout(this.again);
+    this.events?.close();
+    this.events = null;
+  }
 }

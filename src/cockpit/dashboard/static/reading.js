@@ -15,41 +15,50 @@ export function learnColours(heads) {
 }
 
 // Values with a name or, where several runs are shown, the first quantity of each with the run's colour.
-export function nearest(panel, step) {
+export function valuesAt(panel, step) {
   const all = seriesOf(panel);
   const several = new Set(all.map((series) => series.run)).size > 1;
   const shown = several ? all.filter((series) => series.label === all[0].label).slice(0, COLOURED) : all.slice(0, NAMED);
   const letters = shown.reduce((sum, series) => sum + series.label.length, 0);
   const named = !several && all.length > 1 && letters <= LETTERS; // else the legend tells the order
-  return shown.map((series) => {
-    const row = series.rows[search(series.rows, step)];
-    return { name: named ? series.label : "", value: row.v, colour: several ? colours.get(series.run) : null };
+  return shown.flatMap((series) => {
+    const value = valueAt(series, step);
+    if (value === null) return [];
+    return [{ name: named ? series.label : "", value, colour: several ? colours.get(series.run) : null }];
   });
 }
 
+// The last value at or before a step; null before the first and after the last: nothing was measured there.
+function valueAt({ rows }, step) {
+  if (!rows.length || step < rows[0].step || step > rows.at(-1).step) return null;
+  return rows[search(rows, step)].v;
+}
+
 function seriesOf(panel) {
-  if (!tables.has(panel.datasets)) tables.set(panel.datasets, collect(panel.datasets.lines ?? []));
+  if (!tables.has(panel.datasets)) tables.set(panel.datasets, collect(panel.datasets));
   return tables.get(panel.datasets);
 }
 
-function collect(lines) {
+function collect({ lines = [], edge = [] }) {
   const all = new Map();
-  for (const row of lines) {
-    if (typeof row.v !== "number" || typeof row.step !== "number") continue;
+  const add = (row, v) => {
     const key = JSON.stringify([row.run, row.k]);
     if (!all.has(key)) all.set(key, { run: row.run, label: row.k ?? "", rows: [] });
-    all.get(key).rows.push(row);
-  }
+    all.get(key).rows.push({ step: row.step, v });
+  };
+  for (const row of lines) if (typeof row.v === "number" && typeof row.step === "number") add(row, row.v);
+  for (const row of edge) if (typeof row.step === "number") add(row, row.e === "bad" ? "NaN" : 0); // not on the line
   for (const series of all.values()) series.rows.sort((a, b) => a.step - b.step);
   return [...all.values()];
 }
 
+// The last row whose step is not after this one.
 function search(rows, step) {
   let [low, high] = [0, rows.length - 1];
   while (low < high) {
-    const middle = (low + high) >> 1;
-    if (rows[middle].step < step) low = middle + 1;
-    else high = middle;
+    const middle = (low + high + 1) >> 1;
+    if (rows[middle].step <= step) low = middle;
+    else high = middle - 1;
   }
-  return low > 0 && step - rows[low - 1].step < rows[low].step - step ? low - 1 : low;
+  return low;
 }

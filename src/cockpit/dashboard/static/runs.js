@@ -22,12 +22,14 @@ export function draw() {
     rows.delete(id);
   }
   const list = byId("run-list");
+  const names = new Map();
+  for (const { name } of runs) names.set(name, (names.get(name) ?? 0) + 1);
   runs.forEach((run, place) => {
     if (!rows.has(run.id)) rows.set(run.id, makeRow(run.id));
     const row = rows.get(run.id);
     if (list.children[place] !== row.root) list.insertBefore(row.root, list.children[place] ?? null);
     row.root.hidden = wanted !== "" && !`${run.name} ${run.id} ${run.state}`.toLowerCase().includes(wanted);
-    fill(row, run);
+    fill(row, run, names.get(run.name) > 1);
   });
   const shown = runs.filter((run) => !rows.get(run.id).root.hidden).length;
   write(byId("run-count"), shown === runs.length ? `${runs.length}` : `${shown} of ${runs.length}`);
@@ -37,7 +39,7 @@ export function draw() {
 function makeRow(id) {
   const row = {
     check: el("input", { type: "checkbox", onchange: () => toggle(id) }),
-    name: el("span", { class: "run-name" }), dot: el("i", { class: "dot" }), when: el("span", { class: "when" }),
+    name: el("bdi", { class: "run-name" }), where: el("bdi", { class: "where", hidden: true }), dot: el("i", { class: "dot" }), when: el("span", { class: "when" }),
     loss: el("span", { class: "loss" }), step: el("span", { class: "step" }),
     spark: svgElement("svg", { class: "spark", viewBox: "0 0 60 18", preserveAspectRatio: "none", "aria-hidden": "true" }),
     lamps: el("span", { class: "lamps" }),
@@ -45,25 +47,28 @@ function makeRow(id) {
   row.line = svgElement("polyline", { fill: "none", "stroke-width": "1.4", "vector-effect": "non-scaling-stroke" });
   row.spark.append(row.line);
   row.pick = el("button", { type: "button", class: "pick", onclick: () => choose(id) },
-    el("span", { class: "first" }, row.dot, row.name, row.lamps),
+    el("span", { class: "first" }, row.dot, row.name, row.lamps), row.where,
     el("span", { class: "second" }, row.loss, row.spark, row.step, row.when));
   row.root = el("li", { class: "run", data: { run: id } }, row.check, row.pick);
   return row;
 }
 
-function fill(row, run) {
+function fill(row, run, shared) {
   const place = state.runs.indexOf(run.id);
   row.root.classList.toggle("chosen", place >= 0);
   row.root.classList.toggle("main", place === 0);
   row.root.style.setProperty("--run", run.colour);
   row.check.checked = place >= 0;
-  row.check.setAttribute("aria-label", `Show ${run.name}`);
+  row.check.setAttribute("aria-label", `Show ${run.name}${shared ? `, ${run.id}` : ""}`);
   row.pick.setAttribute("aria-current", place === 0 ? "true" : "false");
   row.pick.title = `${run.name}\n${run.id}\n${run.state}${run.reason ? `: ${run.reason}` : ""}`;
   write(row.name, run.name);
+  row.where.hidden = !shared; // two runs of one name differ by their path
+  write(row.where, shared ? run.id : "");
   row.dot.dataset.state = run.state;
   row.dot.title = run.state;
-  write(row.loss, run.loss === null ? "–" : number(run.loss, 3));
+  write(row.loss, number(run.loss, 3));
+  row.loss.classList.toggle("bad", typeof run.loss === "string"); // NaN or inf
   write(row.step, run.step === null ? "no step yet" : `${whole(run.step)}`);
   write(row.when, run.state === "running" ? "running" : run.state === "finished" ? ago(now - run.updated) : run.state);
   row.line.setAttribute("stroke", run.colour);

@@ -7,6 +7,7 @@ const FRESH = {
 const HABITS = ["axis", "smooth", "range", "mode"];
 const TABS = ["deck", "layers", "compare", "findings", "details"];
 const CHOICES = { tab: TABS, axis: ["auto", "log", "linear"], range: ["fixed", "auto"], mode: ["overlay", "side"] };
+const STEPS = ["runs", "tab", "panel"];
 const KEY = "cockpit";
 
 const listeners = [];
@@ -17,12 +18,14 @@ export function subscribe(listener) {
   listeners.push(listener);
 }
 
-export function set(changes) {
+// A new entry of the browser's history for another run, tab or panel; how it is looked at belongs to the same one.
+export function set(changes, { replace = false } = {}) {
   const changed = Object.keys(changes).filter((key) => JSON.stringify(state[key]) !== JSON.stringify(changes[key]));
   if (!changed.length) return;
   Object.assign(state, changes);
   remember(Object.fromEntries(HABITS.map((key) => [key, state[key]])));
-  history.replaceState(null, "", address());
+  const step = !replace && changed.some((key) => STEPS.includes(key));
+  history[step ? "pushState" : "replaceState"](null, "", address());
   tell(changed);
 }
 
@@ -93,7 +96,8 @@ function tell(changed) {
   for (const listener of listeners) listener(changed);
 }
 
-window.addEventListener("hashchange", () => {
+// Back and forward, or another address typed in.
+window.addEventListener("popstate", () => {
   Object.assign(state, FRESH, remembered(), fromAddress());
   tell(Object.keys(FRESH));
 });

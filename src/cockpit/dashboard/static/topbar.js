@@ -22,14 +22,16 @@ export function showHead(heads, now) {
   document.title = head ? `${head.name} · cockpit` : "cockpit";
   if (!head) return;
   write(byId("run-name"), head.name);
-  byId("run-name").title = head.name;
+  byId("run-name").title = `${head.name}\n${head.id}`;
   showOthers(heads);
   learnColours(heads);
   const state = byId("run-state");
   state.dataset.state = head.state;
   write(state, WORDS[head.state] ?? head.state);
   state.title = head.reason ?? HINTS[head.state] ?? "";
-  write(byId("run-reason"), head.state === "crashed" && head.reason ? head.reason : head.damaged ?? "");
+  const why = head.state === "crashed" && head.reason ? head.reason : head.damaged ?? "";
+  write(byId("run-reason"), why);
+  byId("run-reason").title = why;
   write(byId("fact-step"), head.steps ? `${whole(head.step)} / ${whole(head.steps)}` : whole(head.step));
   byId("progress").value = head.steps && head.step !== null ? Math.min((head.step + 1) / head.steps, 1) : 0;
   byId("progress").hidden = !head.steps;
@@ -48,7 +50,7 @@ function showOthers(heads) {
   if (told === others) return;
   others = told;
   byId("more-runs").replaceChildren(...named.map(([name, colour]) => {
-    const chip = el("span", { class: "coloured", text: name, title: name });
+    const chip = el("bdi", { class: "coloured", text: name, title: name });
     chip.style.setProperty("--run", colour);
     return chip;
   }), rest > 0 ? `+ ${rest}` : "");

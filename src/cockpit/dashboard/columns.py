@@ -1,0 +1,24 @@
+"""Runs in columns beside each other: every instrument on the same axes, else the eye compares the wrong thing."""
+
+from dataclasses import replace
+
+from cockpit.panels import Panel
+from cockpit.panels.runs import Runs
+from cockpit.panels.screen import DECK
+
+
+def beside(runs: Runs) -> list[list[Panel]]:
+    """The first page of the deck for each run."""
+    together = [draw(runs) for draw in DECK.values()]
+    return [
+        [_column(draw(runs.only(place)), over, label) for draw, over in zip(DECK.values(), together, strict=True)]
+        for place, label in enumerate(runs.labels)
+    ]
+
+
+def _column(own: Panel, together: Panel, label: str) -> Panel:
+    """Lines over steps are taken from the picture of all runs, without the others: its axes are common to all."""
+    if own.empty or not together.steps or "lines" not in together.datasets:
+        return own
+    rows = {name: [row for row in rows if row.get("run", label) == label] for name, rows in together.datasets.items()}
+    return replace(own, spec=together.spec, datasets=rows)

@@ -1,0 +1,106 @@
+"""Open a folder for writing; if that fails nothing stays behind that was not there before."""
+
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cockpit.store import framed, lock, sqlite
+from cockpit.store.backend import Foreign, Log
+from cockpit.store.contents import holds_run
+from cockpit.store.filesystem import choose, wish
+from cockpit.store.lock import Busy, Lock
+
+log = logging.getLogger("cockpit")
+TROUBLE = (OSError, sqlite3.Error)
+LOGS: dict[str, type[sqlite.SqliteLog] | type[framed.FramedLog]] = {
+    "sqlite": sqlite.SqliteLog,
+    "file": framed.FramedLog,
+}
+FILES = (framed.NAME, *(sqlite.NAME + ending for ending in ("", "-wal", "-shm", "-journal")), lock.NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A folder that is ours to write to."""
+
+    folder: Path
+    lock: Lock
+    file: Log
+    made: "Made"
+
+    def abandon(self) -> None:
+        """Let go of it, and leave it as it was found."""
+        with suppress(*TROUBLE):
+            self.file.close()
+        self.made.remove()
+        self.lock.close()
+        self.made.leave()
+
+
+class Made:
+    """Which files and folders were not there before."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folders = [path for path in (folder, *folder.parents) if not path.exists()]
+        self._files = [path for name in FILES if not (path := folder / name).exists()]
+
+    def remove(self) -> None:
+        """Remove the files; only by who holds the lock, or could not make it."""
+        for path in self._files:
+            with suppress(OSError):
+                path.unlink()
+
+    def leave(self) -> None:
+        """Remove the folders, as far as nothing else is in them."""
+        for path in self._folders:
+            with suppress(OSError):
+                os.rmdir(path)
+
+
+def open_folder(wanted: Path, first_step: int) -> Opened:
+    """Take the folder, or one beside it if it is in use or holds something foreign."""
+    wish()
+    reason = ""
+    for folder in _candidates(wanted):
+        if folder != wanted and first_step == 0 and holds_run(folder):
+            continue  # nobody asked to continue that one
+        try:
+            found = _take(folder)
+        except Busy as error:
+            reason = reason or f"{folder} is being written by {error}"
+            continue
+        except Foreign as error:
+            reason = reason or f"{folder}: {error}"
+            continue
+        if reason:
+            log.warning("%s; this run goes to %s", reason, folder)
+        return found
+    raise Busy(reason)
+
+
+def _take(folder: Path) -> Opened:
+    made = Made(folder)
+    held = None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = Lock(folder)
+        if not holds_run(folder):
+            held.clear()  # of a run that was deleted
+        return Opened(folder, held, LOGS[choose(folder)](folder), made)
+    except BaseException as error:
+        if held is not None:
+            made.remove()
+            held.close()
+        if not isinstance(error, Busy):
+            made.leave()
+        raise
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    yield folder
+    for number in range(2, 100):
+        yield folder.with_name(f"{folder.name}-{number}")

@@ -1,0 +1,233 @@
+"""The log as an SQLite database: the reading side."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cockpit.store import tail
+from cockpit.store.backend import Foreign, Signature
+from cockpit.store.item import Entry, Layout, News
+from cockpit.store.sqlite import NAME, attempt, frame_crc, identify, text_crc
+from cockpit.store.sqlite_access import Access, code
+
+AT_ONCE = 500  # rows in one question
+FARTHEST = 1 << 32  # rows behind damaged ones
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a reader has read, and how many rows it had to pass over."""
+
+    frame: int = 0
+    layout: int = 0
+    passed: int = 0
+    holes: int = 0  # damaged pages, each with many rows
+
+
+class SqliteReader:
+    """Reads what is new; the place of a frame is its row."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self._access, self._place = Access(self.path), Place()
+
+    def signature(self) -> Signature:
+        """Changes whenever something was written."""
+        return self._access.signature()
+
+    def news(self, growing: bool = False) -> News:
+        """Read what came since the last call."""
+        try:
+            scan = self._access.ask(self._scan)
+        except Foreign as error:
+            return News(damage=str(error))
+        except sqlite3.Error as error:
+            note = ": this is not a cockpit run, or its beginning is damaged" if code(error) == DAMAGED[1] else ""
+            return News(damage=f"{NAME}: {error}{note}")
+        except OSError as error:
+            return News(damage=f"{NAME}: {error.strerror or error}")
+        self._place = scan.place
+        if self._access.short:
+            scan.gaps.insert(0, "pages are missing at the end")
+        scan.news.gap = f"{NAME}: {'; '.join(scan.gaps)}" if scan.gaps else None
+        return scan.news
+
+    def _scan(self, connection: sqlite3.Connection) -> "Scan":
+        scan = Scan(connection, self._place)
+        if identify(connection, self.path) is not None:
+            scan.read()
+        return scan
+
+    def numbers(self, places: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Read the numbers of frames; those that are damaged are left out."""
+        return iter(self._access.ask(lambda connection: list(_each(connection, places, _numbers))))
+
+    def tails(self, places: Sequence[int]) -> Iterator[tuple[int, bytes | None]]:
+        """Read the tails of frames, empty where one cannot be read."""
+        found = dict(self._access.ask(lambda connection: list(_each(connection, places, _tails))))
+        return ((place, found.get(place, b"")) for place in places)
+
+    def unsound(self, places: Sequence[int]) -> list[int]:
+        """Of these frames, in their order, those whose tail is damaged."""
+        sound = set(self._access.ask(lambda connection: list(_each(connection, places, _sound))))
+        return [place for place in places if place not in sound]
+
+
+class Scan:
+    """One look at all tables, in one state of the database."""
+
+    def __init__(self, connection: sqlite3.Connection, place: Place) -> None:
+        self.place, self.news, self.gaps = place, News(), list[str]()
+        self._ask = connection.execute
+
+    def read(self) -> None:
+        """Read table by table; one that is damaged does not keep the others from being read."""
+        self._ask("BEGIN")
+        for table, part in (
+            ("meta", self._meta),
+            ("attempts", self._attempts),
+            ("layouts", self._layouts),
+            ("frames", self._frames),
+        ):
+            try:
+                part()
+            except sqlite3.DatabaseError as error:
+                if code(error) in DAMAGED:
+                    self.gaps.append(f"the table {table}: {error}")
+                else:
+                    self.news.damage = f"{NAME}: {error}"
+        place = self.place
+        if place.passed or place.holes:
+            pages = f"{place.holes} ranges of rows" if place.holes else ""
+            rows = f"{place.passed} rows" if place.passed else ""
+            self.gaps.append(f"{' and '.join(filter(None, (pages, rows)))} are damaged")
+
+    def _meta(self) -> None:
+        for key, value, crc in self._ask("SELECT key, value, crc FROM meta"):
+            try:
+                if text_crc(key.decode(), value) != crc:
+                    raise ValueError
+                self.news.meta[key.decode()] = json.loads(value)
+            except (ValueError, TypeError, AttributeError):
+                name = key.decode(errors="replace") if isinstance(key, bytes) else key
+                self.gaps.append(f"the metadata {name!r} are damaged")
+
+    def _attempts(self) -> None:
+        for row in self._ask("SELECT * FROM attempts ORDER BY id"):
+            found = attempt(row)
+            if found is not None:
+                self.news.attempts.append(found)
+            else:
+                self.gaps.append(f"attempt {row[0]} is damaged")
+
+    def _layouts(self) -> None:
+        for number, text, crc in self._ask("SELECT * FROM layouts WHERE id > ? ORDER BY id", (self.place.layout,)):
+            self.place = replace(self.place, layout=number)
+            if isinstance(text, bytes) and text_crc(number, text) == crc:
+                self.news.layouts.append(Layout(number, text.decode()))
+            else:
+                self.place = replace(self.place, passed=self.place.passed + 1)
+
+    def _frames(self) -> None:
+        """Where pages are damaged go on behind them: farther and farther, then back to the damaged ones."""
+        last, far = self.place.frame, 0
+        while far < FARTHEST:
+            try:
+                for row in self._rows(last + far, FARTHEST << 16, "ASC"):
+                    if far:
+                        self._back(last, row[0])
+                    self._take(row)
+                    last, far = row[0], 0
+                break
+            except sqlite3.DatabaseError as error:
+                if code(error) not in DAMAGED:
+                    raise
+                self.place = replace(self.place, holes=self.place.holes + (far == 0))
+                far = 2 * far + 1
+        self.place = replace(self.place, frame=last)
+
+    def _rows(self, after: int, before: int, order: str) -> Iterator[tuple[Any, ...]]:
+        columns = "id, attempt, step, layout, time, notes"
+        question = f"SELECT {columns} FROM frames WHERE id > ? AND id < ? ORDER BY id {order}"
+        return self._ask(question, (after, before))
+
+    def _back(self, after: int, before: int) -> None:
+        found = []
+        try:
+            for row in self._rows(after, before, "DESC"):
+                found.append(row)
+        except sqlite3.DatabaseError as error:
+            if code(error) not in DAMAGED:
+                raise
+        for row in reversed(found):
+            self._take(row)
+
+    def _take(self, row: tuple[Any, ...]) -> None:
+        """Take a row over; where a page was overwritten SQLite may give rows of nothing."""
+        *head, notes = row
+        try:
+            if tuple(map(type, head)) != (int, int, int, int, float):
+                raise ValueError
+            self.news.entries.append(Entry._make((*head, notes if notes is None else notes.decode())))
+        except (ValueError, AttributeError):
+            self.place = replace(self.place, passed=self.place.passed + 1)
+
+
+def _each(
+    connection: sqlite3.Connection,
+    places: Sequence[int],
+    question: Callable[[sqlite3.Connection, Sequence[int]], list[Row]],
+) -> Iterator[Row]:
+    """Ask for many rows at once; where something is damaged for each one alone."""
+    for begin in range(0, len(places), AT_ONCE):
+        some = places[begin : begin + AT_ONCE]
+        try:
+            yield from question(connection, some)
+        except sqlite3.DatabaseError as error:
+            if code(error) not in DAMAGED:
+                raise
+            yield from _one_by_one(connection, some, question)
+
+
+def _one_by_one(
+    connection: sqlite3.Connection,
+    places: Sequence[int],
+    question: Callable[[sqlite3.Connection, Sequence[int]], list[Row]],
+) -> Iterator[Row]:
+    for place in places:
+        try:
+            yield from question(connection, [place])
+        except sqlite3.DatabaseError as error:
+            if code(error) not in DAMAGED:
+                raise
+
+
+def _select(connection: sqlite3.Connection, columns: str, places: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    marks = ",".join("?" * len(places))
+    return connection.execute(f"SELECT {columns} FROM frames WHERE id IN ({marks}) ORDER BY id", places)
+
+
+def _numbers(connection: sqlite3.Connection, places: Sequence[int]) -> list[tuple[int, bytes]]:
+    rows = _select(connection, "crc, id, attempt, step, layout, time, length(tail), notes, numbers", places)
+    return [(what[0], what[-1]) for crc, *what in rows if _undamaged(crc, what)]
+
+
+def _undamaged(crc: object, what: Sequence[Any]) -> bool:
+    try:
+        return frame_crc(*what) == crc
+    except (ValueError, TypeError):
+        return False
+
+
+def _tails(connection: sqlite3.Connection, places: Sequence[int]) -> list[tuple[int, bytes | None]]:
+    rows = _select(connection, "id, tail", places)
+    return [(place, found if found is None or isinstance(found, bytes) else b"") for place, found in rows]
+
+
+def _sound(connection: sqlite3.Connection, places: Sequence[int]) -> list[int]:
+    return [place for place, found in _tails(connection, places) if tail.sound(found)]
