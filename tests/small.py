@@ -120,7 +120,7 @@ def same(one: Watch, other: Watch, rel: float = 1e-9) -> None:
     first, second = one.get_output(), other.get_output()
     assert list(first) == list(second)
     for step, row in first.items():
-        assert row.keys() == second[step].keys()
+        assert row.keys() == second[step].keys(), f"at {step}: {row.keys() ^ second[step].keys()}"
         for name, value in row.items():
             _same(value, second[step][name], rel, f"{name} at {step}")
 

@@ -350,3 +350,14 @@ def test_a_penalty_is_reported_and_kept_out_of_individual_gradients() -> None:
         assert row[name] == pytest.approx(truth[name])
     assert row["GradNorm"]["0.weight"] > 2 * truth["GradNorm"]["0.weight"]
     assert "no sample contributed" in pit.explain()
+
+
+def test_what_waits_for_a_step_without_a_backward_pass_is_undefined() -> None:
+    model, loss_fn = net(), nn.CrossEntropyLoss()
+    optimizer = sgd(model)
+    with watch(model, optimizer, loss_fn, ["Loss", "Alpha"]) as pit:
+        train(model, optimizer, loss_fn, draw(4))
+        optimizer.zero_grad()
+        optimizer.step()
+    assert pit.get_output()[0]["Alpha"] is None
+    assert pit.history.reasons()["Alpha"]["no backward pass was seen in the step after"] == [0]

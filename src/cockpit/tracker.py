@@ -229,12 +229,14 @@ class Tracker:
 
     def after_update(self) -> None:
         """The optimizer has stepped."""
-        recorder, self._departure = self.recorder, None
+        recorder, departure, self._departure = self.recorder, self._departure, None
         if recorder is None:
             return
         begin = time.perf_counter()
         if recorder.microbatches and self._measured != len(recorder.microbatches):
             self.measure()  # a closure: the backward passes ran inside the step
+        elif departure is not None and not recorder.microbatches:
+            self._never_arrived(departure, recorder.flaw or "no backward pass was seen in the step after")
         step = self._observation or self._observe(recorder)
         with torch.no_grad(), torch.autocast(_device(recorder.parameters), enabled=False):
             if self._before:
@@ -284,14 +286,17 @@ class Tracker:
     def close(self) -> None:
         """End the run: what waited for a further step stays undefined."""
         if self._departure is not None:
-            step, reason = self._departure.step, "no further step was taken"
-            for quantity in self._departure.quantities:
-                self.journal.keep(Record(step, quantity.name, quantity.kind, None, reason))
+            self._never_arrived(self._departure, "no further step was taken")
             self._departure = None
         self.journal.hand_over()
         self.abandon()
 
     # ---- records
+
+    def _never_arrived(self, departure: Departure, reason: str) -> None:
+        """What waited for the step after stays undefined."""
+        for quantity in departure.quantities:
+            self.journal.keep(Record(departure.step, quantity.name, quantity.kind, None, reason))
 
     def _record(self, quantity: Quantity, step: Observation, under: int) -> None:
         begin = time.perf_counter()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.dashboard.runs import EVIL, write
@@ -21,6 +21,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(root / "bad", name=EVIL, state="crashed", reason="RuntimeError: out of <b>memory</b>")
     write(root / "empty", name="empty", steps=())
     return root
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Any]:
+    from tests.dashboard.browser import browser  # skips the test where a library is missing
+
+    with browser() as found:
+        yield found
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.dashboard.browser import Tab, browser, needs_chromium
+from tests.dashboard.browser import Tab, needs_chromium
 from tests.dashboard.runs import EVIL
 
 from cockpit.dashboard.server import start
@@ -17,12 +17,6 @@ from cockpit.dashboard.server import start
 pytestmark = [needs_chromium, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 BOTH = "run=first&run=sweep/second"
-
-
-@pytest.fixture(scope="module")
-def window() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +142,30 @@ def test_the_keyboard(tab: Tab) -> None:
     assert tab.page.evaluate("document.documentElement.dataset.theme") != before
 
 
+def test_keys_do_not_act_out_of_sight(tab: Tab) -> None:
+    tab.open("run=first&panel=nonsense").drawn(count=15)
+    tab.until("!document.querySelector('#focus').open && !location.hash.includes('panel')")
+    tab.errors = [error for error in tab.errors if "400" not in error]  # the browser's own note of that answer
+    tab.page.keyboard.press("?")
+    tab.page.keyboard.press("5")
+    tab.page.keyboard.press("?")
+    tab.page.locator("#deck [data-panel=loss] .stage").hover()
+    tab.until("document.querySelector('#cursor-step').textContent")
+    tab.page.keyboard.press("p")
+    tab.until("location.hash.includes('step=')")
+    tab.page.keyboard.press("p")
+    tab.until("!location.hash.includes('step=')")
+    tab.page.keyboard.press("f")
+    tab.until("document.querySelector('#focus canvas')")
+    tab.page.keyboard.press("]")
+    tab.page.locator("#focus .large summary").click()
+    tab.until("document.querySelectorAll('#focus .sheet a').length === 5")
+    tab.page.keyboard.press("Escape")
+    tab.until("!document.querySelector('#focus .menu').open")
+    assert tab.page.evaluate("document.querySelector('#focus').open")
+    assert tab.page.evaluate("location.hash").startswith("#run=first&panel")
+
+
 def test_names_are_text_everywhere(tab: Tab) -> None:
     tab.open("run=bad").drawn(count=15)
     assert tab.page.locator("#run-name").inner_text() == EVIL
@@ -181,6 +199,20 @@ def test_nothing_is_cut_off(window: Any, url: str, size: tuple[int, int]) -> Non
         tab.page.get_by_label("Show or hide the list of runs").click()
         tab.until("document.querySelector('.runs').getBoundingClientRect().left === 0")
     tab.close()
+
+
+def test_zoom_and_pin_do_not_move_the_panels(tab: Tab) -> None:
+    for width in (1440, 1280, 1024):
+        tab.page.set_viewport_size({"width": width, "height": 800})
+        tab.open("run=first").until(
+            "document.querySelector('#zoomed').hidden && !document.querySelector('#deck').hidden"
+        )
+        before = tab.page.evaluate("document.querySelector('.head-bar').getBoundingClientRect().height")
+        tab.open("run=first&lo=10&hi=30&step=20")
+        tab.until("!document.querySelector('#zoomed').hidden && !document.querySelector('#pinned').hidden")
+        bar = "(() => { const bar = document.querySelector('.head-bar'); "
+        bar += "return [bar.getBoundingClientRect().height, bar.scrollWidth - bar.clientWidth]; })()"
+        assert tab.page.evaluate(bar) == [before, 0], width
 
 
 def test_a_folder_without_runs_says_how_to_start_one(window: Any, tmp_path: Path) -> None:

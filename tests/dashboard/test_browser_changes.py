@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.dashboard.browser import Tab, browser, needs_chromium
-from tests.dashboard.runs import write
+from tests.dashboard.browser import Tab, needs_chromium
 
 from cockpit import store
 from cockpit.core.kinds import Kind
@@ -24,12 +23,6 @@ pytestmark = [needs_chromium, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 POINTS = "Number(document.querySelector('#deck [data-panel=loss] .plot')?.dataset.points)"
 SAID = "!document.querySelector('#trouble').hidden && document.querySelector('#trouble').textContent"
-
-
-@pytest.fixture(scope="module")
-def window() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture
@@ -56,32 +49,34 @@ def training(folder: Path) -> Iterator[Any]:
         yield train
 
 
-def losses(folder: Path, values: list[float], **metadata: Any) -> None:
-    writer = store.create(folder, metadata)
-    writer.append([Record(step, "Loss", Kind.SCALAR, value) for step, value in enumerate(values)])
-    writer.close()
+def losses(folder: Path, values: list[float], first: int = 0, reason: str | None = None) -> Path:
+    """A run with nothing but a loss, which is quickly drawn."""
+    writer = store.create(folder, {"name": folder.name})
+    writer.append([Record(first + step, "Loss", Kind.SCALAR, value) for step, value in enumerate(values)])
+    writer.close("crashed" if reason else "finished", reason)
+    return writer.folder
 
 
 def test_a_run_that_is_deleted_and_run_again_is_shown_again(tab: Tab, tmp_path: Path) -> None:
-    there = write(tmp_path / "again", steps=range(7), name="again")
+    there = losses(tmp_path / "again", [1.0] * 7)
     tab.open().until(f"{POINTS} === 7")
     shutil.rmtree(there)
     tab.until("document.body.classList.contains('blank-slate')")
-    write(tmp_path / "again", steps=range(9), name="again")
+    losses(tmp_path / "again", [1.0] * 9)
     tab.until(f"{POINTS} === 9")
     assert not tab.page.evaluate("document.body.classList.contains('blank-slate')")
-    write(tmp_path / "other", steps=range(3), name="other")
+    losses(tmp_path / "other", [1.0] * 3)
     tab.until("document.querySelectorAll('#run-list .run').length === 2")
     shutil.rmtree(there)
     tab.until("location.hash.includes('run=other')")
     tab.until(f"{POINTS} === 3")
     assert "again is no longer in this folder" in tab.until(SAID)
-    write(tmp_path / "again", steps=range(11), name="again")
+    losses(tmp_path / "again", [1.0] * 11)
     tab.until(f"{POINTS} === 11")
 
 
 def test_the_others_go_on_when_an_overlaid_run_is_deleted(tab: Tab, tmp_path: Path) -> None:
-    there = write(tmp_path / "b", steps=range(4), name="b")
+    there = losses(tmp_path / "b", [1.0] * 4)
     with training(tmp_path / "a") as train:
         train()
         tab.open()
@@ -110,18 +105,18 @@ def test_an_enlarged_panel_does_not_hold_up_the_rest(tab: Tab, tmp_path: Path) -
 
 
 def test_a_tab_out_of_sight_gives_its_connection_back(tab: Tab, tmp_path: Path) -> None:
-    write(tmp_path / "run", steps=range(3))
+    losses(tmp_path / "run", [1.0] * 3)
     streams: list[str] = []
     for event in ("request", "requestfinished", "requestfailed"):
         tab.page.on(event, lambda asked, event=event: "/api/events" in asked.url and streams.append(event))
     tab.open().until(f"{POINTS} === 3")
     turn = "(hidden) => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true }); "
     turn += "document.dispatchEvent(new Event('visibilitychange')); }"
-    tab.page.wait_for_timeout(800)  # the first readings are over
+    tab.page.wait_for_timeout(600)  # the first readings are over
     tab.page.evaluate(turn, True)
     shutil.rmtree(tmp_path / "run")
-    write(tmp_path / "run", steps=range(5))
-    tab.page.wait_for_timeout(1000)
+    losses(tmp_path / "run", [1.0] * 5)
+    tab.page.wait_for_timeout(800)
     assert len(streams) == 2
     assert tab.page.evaluate(POINTS) == 3, "nothing is read while nobody looks"
     tab.page.evaluate(turn, False)
@@ -130,8 +125,8 @@ def test_a_tab_out_of_sight_gives_its_connection_back(tab: Tab, tmp_path: Path) 
 
 
 def test_back_leads_through_panels_tabs_and_runs(tab: Tab, tmp_path: Path) -> None:
-    write(tmp_path / "a", steps=range(6), name="a")
-    write(tmp_path / "b", steps=range(3), name="b")
+    losses(tmp_path / "a", [1.0] * 6)
+    losses(tmp_path / "b", [1.0] * 3)
     tab.open("run=a").until(f"{POINTS} === 6")
     tab.page.locator("#run-list [data-run=b] .pick").click()
     tab.until(f"{POINTS} === 3")
@@ -161,8 +156,8 @@ def hover(tab: Tab, share: float) -> list[str]:
 
 
 def test_a_loss_that_is_not_a_number_is_seen(tab: Tab, tmp_path: Path) -> None:
-    losses(tmp_path / "bad", [1.0] * 30 + [math.nan] * 70, name="bad")
-    losses(tmp_path / "short", [2.0] * 50, name="short")
+    losses(tmp_path / "bad", [1.0] * 30 + [math.nan] * 70)
+    losses(tmp_path / "short", [2.0] * 50)
     tab.open("run=bad").until(f"{POINTS} === 30")
     assert tab.page.locator("[data-run=bad] .loss").inner_text() == "NaN"
     assert hover(tab, 0.15) == ["1"]
@@ -175,8 +170,8 @@ def test_a_loss_that_is_not_a_number_is_seen(tab: Tab, tmp_path: Path) -> None:
 
 def test_runs_of_one_name_and_long_reasons_are_told_in_full(tab: Tab, tmp_path: Path) -> None:
     why = "RuntimeError: " + "the batch does not fit into memory " * 4 + "end"
-    write(tmp_path / "one" / "net", steps=range(3), name="net", state="crashed", reason=why)
-    write(tmp_path / "two" / "net", steps=range(1200, 1203), name="net")
+    losses(tmp_path / "one" / "net", [1.0] * 3, reason=why)
+    losses(tmp_path / "two" / "net", [2.0] * 3, first=1200)
     tab.open("run=one/net&run=two/net&tab=compare&mode=side")
     tab.until("document.querySelectorAll('#compare .side [data-panel=loss] canvas').length === 2")
     assert sorted(tab.page.locator("#run-list .where").all_inner_texts()) == ["one/net", "two/net"]

@@ -82,9 +82,14 @@ def test_a_run_deleted_since_the_last_listing_is_gone_not_wrong(tmp_path: Path) 
     fleet = Fleet(tmp_path)
     with fleet.reading(["open"]):
         pass
-    with pytest.raises(LookupError, match="moved or deleted"), fleet.reading(["open"]) as (run,):
-        shutil.rmtree(there[0])
-        run.histogram("GradHist1d", 1)
+
+    def delete_while_reading() -> None:
+        with fleet.reading(["open"]) as (run,):
+            shutil.rmtree(there[0])
+            run.histogram("GradHist1d", 1)
+
+    with pytest.raises(LookupError, match="moved or deleted"):
+        delete_while_reading()
     shutil.rmtree(there[1])
     for name in ("closed", "open"):
         with pytest.raises(LookupError, match="moved or deleted"), fleet.reading([name]):

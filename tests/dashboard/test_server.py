@@ -54,6 +54,33 @@ def test_the_address_holds_the_token() -> None:
         assert address(bound, "::1", None) == f"http://[::1]:{port}/"
 
 
+def test_any_character_of_a_token_fits_into_the_address() -> None:
+    with bind("127.0.0.1", 0) as bound:
+        assert address(bound, "127.0.0.1", "a b&c#d").endswith("/?token=a%20b%26c%23d")
+
+
+@pytest.mark.parametrize("token", ["", "  "])
+def test_an_empty_token_is_refused(tmp_path: Path, token: str) -> None:
+    with pytest.raises(CockpitError, match="token is empty"):
+        server.serve(tmp_path, port=0, token=token)
+
+
+def test_a_file_is_no_folder_of_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CockpitError, match="is a file"):
+        server.serve(tmp_path / "file", port=0)
+
+
+def test_a_folder_that_does_not_exist_yet_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "run", lambda folder, bound, token: bound.close())
+    server.serve(tmp_path / "later", port=0)
+    assert "later does not exist yet" in capsys.readouterr().out
+    server.serve(tmp_path, port=0)
+    assert "does not exist" not in capsys.readouterr().out
+
+
 def test_a_server_beside_a_training(folder: Path) -> None:
     with start(folder, 0) as running:
         assert b"<title>cockpit</title>" in read(running.url)

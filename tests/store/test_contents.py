@@ -12,7 +12,7 @@ import pytest
 from tests.store.contract import loss, until
 
 from cockpit.store import StoredRun, create
-from cockpit.store.item import News
+from cockpit.store.item import Attempt, News
 from cockpit.store.lock import Lock
 from cockpit.store.opening import open_folder
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def write(folder: Path, steps: range, first: int = 0, close: bool = True) -> None:
+def write(folder: Path, steps: range, first: int = 0) -> None:
     writer = create(folder, {"git": None}, first)
     for step in steps:
         writer.append([loss(step)])
@@ -73,11 +73,10 @@ def test_a_run_that_has_only_just_begun_is_running(folder: Path) -> None:
 def test_a_run_that_is_continued_is_running_before_its_first_pulse(folder: Path) -> None:
     write(folder, range(3))
     found = open_folder(folder, 3)
-    file = found.file
-    file.write([found.file.kept.attempts[0].__class__(2, 3, time.time())])
+    found.file.write([Attempt(2, 3, time.time())])
     run = StoredRun(folder)
     assert (run.state, run.damaged) == ("running", None)
-    file.close()
+    found.file.close()
     found.lock.close()
     run.refresh()
     assert run.state == "crashed"

@@ -25,6 +25,24 @@ def test_one_at_a_time(tmp_path: Path) -> None:
     Lock(tmp_path).close()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be deleted on Windows")
+def test_a_lock_that_is_deleted_while_one_waits_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, sleep = Lock(tmp_path), time.sleep
+
+    def meanwhile(seconds: float) -> None:
+        if first._file >= 0:
+            (tmp_path / lock.NAME).unlink()
+            first.close()
+        sleep(seconds)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", meanwhile)
+        second = Lock(tmp_path)
+    with pytest.raises(Busy):
+        Lock(tmp_path)
+    second.close()
+
+
 def test_the_pulse_comes_back(tmp_path: Path) -> None:
     held = Lock(tmp_path)
     assert lock.pulse(tmp_path) is None

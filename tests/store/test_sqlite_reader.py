@@ -89,7 +89,7 @@ def test_damage_is_known_without_looking_at_anything(folder: Path) -> None:
 
 @pytest.mark.parametrize("to", [lambda byte: byte ^ 1, lambda byte: 0xFF], ids=["flipped", "undecodable"])
 def test_a_damaged_layout_leaves_out_its_frames(folder: Path, to: Callable[[int], int]) -> None:
-    change(folder, b'"0.weight","0.bias"]', to)
+    change(folder, b'["F","0.weight"', to)  # in the name of the parameter
     run = StoredRun(folder)
     assert run.kinds == {"Loss": Kind.SCALAR, "H": Kind.HISTOGRAM}
     assert run.scalar("Loss").values.tolist() == list(range(STEPS))

@@ -35,7 +35,8 @@ class LossScale:
             return None
         self._searches += 1
         for candidate in gc.get_objects():
-            if isinstance(candidate, torch.amp.GradScaler) and _is_its_scale(candidate, factor):
+            # By type, not isinstance: that asks the object, and a weak proxy of something dead answers with an error.
+            if issubclass(type(candidate), torch.amp.GradScaler) and _is_its_scale(candidate, factor):
                 self._found, self._searches = weakref.ref(candidate), 0
                 return candidate
         return None

@@ -183,7 +183,7 @@ class Contents:
             return None
         pulse, name = self.pulse, self.reader.path.name
         written = {attempt.id: attempt.frames or 0 for attempt in self._attempts.values()}
-        if pulse is not None:
+        if pulse is not None and self.state != "running":  # a file server may show the pulse before the data
             written[pulse.attempt] = max(written.get(pulse.attempt, 0), pulse.frames or 0)
         lacking = sum(max(0, count - self._counts[attempt]) for attempt, count in written.items())
         if lacking:

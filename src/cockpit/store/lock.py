@@ -14,6 +14,7 @@ else:
     import fcntl
 
 NAME = "run.lock"
+FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 PULSE = 1024  # bytes; written in place, so that it works on a full disk too
 PATIENCE = 0.3  # seconds; a reader that looks whether the lock is free holds it for a moment
 STALE = 30.0  # seconds without a pulse
@@ -44,8 +45,7 @@ class Lock:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        self._file = os.open(self.path, flags, 0o666)
+        self._file = os.open(self.path, FLAGS, 0o666)
         self.found = _read(self._file)
         try:
             self._wait()
@@ -59,12 +59,22 @@ class Lock:
             free = _try(self._file, exclusive=True)
             if free is None:  # no locks here: the pulse decides
                 free = self.found is None or self.found.state is not None or age(self.path, self.found) > STALE
-            if free:
+            if free and not self._deleted():
                 self.found = _read(self._file)
                 return
+            if free:
+                self.close()
+                self._file = os.open(self.path, FLAGS, 0o666)
             if time.monotonic() > end:
                 raise Busy(f"process {self.found.pid} on {self.found.host}" if self.found else "another process")
             time.sleep(0.02)
+
+    def _deleted(self) -> bool:
+        """Whether the file was removed while we waited: its lock then keeps nobody out."""
+        try:
+            return not os.path.samestat(os.fstat(self._file), os.stat(self.path))
+        except OSError:
+            return True
 
     def beat(self, pulse: Pulse) -> None:
         """Leave a sign of life."""

@@ -246,9 +246,12 @@ class StoredRun:
             except KeyError:
                 raise CockpitError(f"{name} has no histogram or samples at step {step}; see counted()") from None
             try:
-                return next(self._rebuilt([frame], field.name)).value
+                found = next(self._rebuilt([frame], field.name)).value
             except (*UNREADABLE, StopIteration) as error:  # the file changed since it was checked, or is gone
                 raise CockpitError(f"{name} at step {step} of {self.path} cannot be read: {error}") from error
+            if found is None:
+                raise CockpitError(f"{name} at step {step} of {self.path} is damaged; see counted()")
+            return found
 
     def records(self) -> Iterator[Record]:
         """All records with everything that belongs to them, in the order of steps."""

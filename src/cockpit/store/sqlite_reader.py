@@ -54,7 +54,7 @@ class SqliteReader:
         self._place = scan.place
         if self._access.short:
             scan.gaps.insert(0, "pages are missing at the end")
-        scan.news.gap = f"{NAME}: {'; '.join(scan.gaps)}" if scan.gaps else None
+        scan.news.gap = f"{NAME}: {'; '.join(dict.fromkeys(scan.gaps))}" if scan.gaps else None
         return scan.news
 
     def _scan(self, connection: sqlite3.Connection) -> "Scan":
@@ -114,8 +114,8 @@ class Scan:
                     raise ValueError
                 self.news.meta[key.decode()] = json.loads(value)
             except (ValueError, TypeError, AttributeError):
-                name = key.decode(errors="replace") if isinstance(key, bytes) else key
-                self.gaps.append(f"the metadata {name!r} are damaged")
+                name = repr(key.decode(errors="replace")) if isinstance(key, bytes) else "of unknown name"
+                self.gaps.append(f"the metadata {name} are damaged")
 
     def _attempts(self) -> None:
         for row in self._ask("SELECT * FROM attempts ORDER BY id"):

@@ -50,7 +50,7 @@ export class Compare {
 
   async showSides(heads, signal) {
     for (const [id, column] of this.columns) if (!heads.some((head) => head.id === id)) this.drop(id, column);
-    const columns = heads.map((head) => this.column(head));
+    const columns = heads.map((head) => this.column(head, heads));
     const known = columns.map((column, place) => column.known.marksOf(place)).filter(Boolean).join(",");
     const answer = await ask(`/api/sides?${query({ runs: heads.map((head) => head.id), known })}`, signal);
     const all = columns.map((column, place) => [column, column.known.merge(answer.columns[place].panels)]);
@@ -63,7 +63,7 @@ export class Compare {
     }
   }
 
-  column(head) {
+  column(head, heads) {
     if (!this.columns.has(head.id)) {
       const body = el("div", { class: "column" });
       const title = el("h2");
@@ -71,7 +71,7 @@ export class Compare {
       this.columns.set(head.id, { known: new Known(), cards: new Cards({ runs: [head.id] }), body, title, root });
     }
     const column = this.columns.get(head.id);
-    write(column.title, head.name);
+    write(column.title, shared(heads, head) ? `${head.name} (${head.id})` : head.name);
     column.root.style.setProperty("--run", head.colour);
     return column;
   }
@@ -103,8 +103,7 @@ export class Compare {
 
   fillTable(answer) {
     const head = el("tr", {}, el("th"), ...answer.runs.map((run) => {
-      const shared = answer.runs.filter((other) => other.name === run.name).length > 1;
-      const title = el("th", { scope: "col" }, el("bdi", { text: run.name }), shared && el("bdi", { class: "where", text: run.id }));
+      const title = el("th", { scope: "col" }, el("bdi", { text: run.name }), shared(answer.runs, run) && el("bdi", { class: "where", text: run.id }));
       title.style.setProperty("--run", run.colour);
       return title;
     }));
@@ -118,6 +117,9 @@ export class Compare {
     for (const column of this.columns.values()) column.known.forget();
   }
 }
+
+// Whether another run has the same name.
+const shared = (heads, { name }) => heads.filter((other) => other.name === name).length > 1;
 
 const cell = (value) => (typeof value === "number"
   ? el("td", { class: "whole", text: number(value) }) : el("td", { class: NOT_FINITE.includes(value) ? "whole bad" : "", text: value ?? "–" }));

@@ -22,7 +22,7 @@ export class Details {
     this.root.replaceChildren(el("div", { class: "columns" },
       sheet("run", facts(answer)),
       sheet("what is covered", coverage(answer)),
-      sheet("instruments and what they cost", instruments(answer.instruments, answer.shared), " span")));
+      sheet("instruments and what they cost", instruments(answer.instruments, answer.shared, runs[0].state === "running"), " span")));
   }
 
   forget() {
@@ -65,8 +65,8 @@ function coverage(answer) {
   return el("p", { class: "muted", text: "The run does not say what it covers." });
 }
 
-function instruments(all, shared) {
-  if (!all.length && !shared.length) return el("p", { class: "muted", text: "Nothing was recorded yet." });
+function instruments(all, shared, running) {
+  if (!all.length && !shared.length) return el("p", { class: "muted", text: running ? "Nothing was recorded yet." : "Nothing was recorded." });
   const titles = ["instrument", "kind", "level", "values", "last step", "ms per tracked step", "undefined"];
   const most = Math.max(...[...all, ...shared].map((one) => one.milliseconds ?? 0)) || 1;
   const head = el("tr", {}, ...titles.map((title) => el("th", { scope: "col", text: title })));

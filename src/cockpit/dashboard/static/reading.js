@@ -24,8 +24,19 @@ export function valuesAt(panel, step) {
   return shown.flatMap((series) => {
     const value = valueAt(series, step);
     if (value === null) return [];
-    return [{ name: named ? series.label : "", value, colour: several ? colours.get(series.run) : null }];
+    const colour = several ? colours.get(series.run) : all.length > 1 ? lineColour(panel.spec, series.label) : null;
+    return [{ name: named ? series.label : "", value, colour }];
   });
+}
+
+// The colour that the legend gives a series.
+function lineColour(spec, label) {
+  for (const { encoding } of spec?.layer ?? []) {
+    const scale = encoding?.color?.scale;
+    const place = scale?.domain?.indexOf?.(label) ?? -1;
+    if (place >= 0) return scale.range[place];
+  }
+  return null;
 }
 
 // The last value at or before a step; null before the first and after the last: nothing was measured there.

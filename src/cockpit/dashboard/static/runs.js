@@ -69,7 +69,7 @@ function fill(row, run, shared) {
   row.dot.title = run.state;
   write(row.loss, number(run.loss, 3));
   row.loss.classList.toggle("bad", typeof run.loss === "string"); // NaN or inf
-  write(row.step, run.step === null ? "no step yet" : `${whole(run.step)}`);
+  write(row.step, run.step === null ? "no step" : `${whole(run.step)}`);
   write(row.when, run.state === "running" ? "running" : run.state === "finished" ? ago(now - run.updated) : run.state);
   row.line.setAttribute("stroke", run.colour);
   row.line.setAttribute("points", sparkline(run.losses));
