@@ -1,26 +1,11 @@
 """Columns of numbers as rows that JSON can hold."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from cockpit.core.source import Values
 from cockpit.panels._base import Row
-
-_exact: ContextVar[bool] = ContextVar("exact", default=False)
-
-
-@contextmanager
-def exactly() -> Iterator[None]:
-    """Rows made in here hold all digits: for a download, not for the eye."""
-    before = _exact.set(True)
-    try:
-        yield
-    finally:
-        _exact.reset(before)
 
 
 def short(values: Values, digits: int = 5) -> Values:
@@ -45,7 +30,7 @@ def _plain(column: Any) -> list[Any]:
         return column
     if column.dtype.kind == "f":
         assert np.isfinite(column).all(), "a row must hold finite numbers"
-        column = column if _exact.get() else short(column)
+        column = short(column)
     plain: list[Any] = column.tolist()
     return plain
 

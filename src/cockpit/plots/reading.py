@@ -83,9 +83,8 @@ def from_path(given: str | Path) -> StoredRun | Log:
 def _readable(run: StoredRun) -> StoredRun:
     """The run, unless nothing of it can be read."""
     if run.damaged is not None and not run.kinds and run.state != "running":
-        raise CockpitError(
-            f"nothing of {run.path} can be read: {run.damaged}; copy the whole folder again, if it is a copy"
-        )
+        hint = "" if "not a cockpit run" in run.damaged else "; copy the whole folder again, if it is a copy"
+        raise CockpitError(f"nothing of {run.path} can be read: {run.damaged}{hint}")
     return run
 
 
