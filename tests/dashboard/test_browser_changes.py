@@ -159,7 +159,7 @@ def test_a_loss_that_is_not_a_number_is_seen(tab: Tab, tmp_path: Path) -> None:
     losses(tmp_path / "bad", [1.0] * 30 + [math.nan] * 70)
     losses(tmp_path / "short", [2.0] * 50)
     tab.open("run=bad").until(f"{POINTS} === 30")
-    assert tab.page.locator("[data-run=bad] .loss").inner_text() == "NaN"
+    tab.until("document.querySelector('[data-run=bad] .loss').textContent === 'NaN'")
     assert hover(tab, 0.15) == ["1"]
     assert hover(tab, 0.8) == ["NaN"]
     tab.open("run=bad&run=short").until(f"{POINTS} === 80")
@@ -174,7 +174,8 @@ def test_runs_of_one_name_and_long_reasons_are_told_in_full(tab: Tab, tmp_path: 
     losses(tmp_path / "two" / "net", [2.0] * 3, first=1200)
     tab.open("run=one/net&run=two/net&tab=compare&mode=side")
     tab.until("document.querySelectorAll('#compare .side [data-panel=loss] canvas').length === 2")
-    assert sorted(tab.page.locator("#run-list .where").all_inner_texts()) == ["one/net", "two/net"]
+    paths = "[...document.querySelectorAll('#run-list .where')].map((path) => path.textContent).sort().join()"
+    tab.until(f"{paths} === 'one/net,two/net'")
     plots = "[...document.querySelectorAll('#compare .side [data-panel=loss] .plot')]"
     spans = tab.until(f"{plots}.every((plot) => plot.dataset.last) && {plots}.map(({{ dataset }}) => dataset.last)")
     assert spans == ["1202", "1202"]
