@@ -246,19 +246,25 @@ def test_a_reader_that_leaves_is_no_error(here: Path) -> None:
     assert not done.stderr
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
-def test_an_interrupt_ends_following_quietly(tmp_path: Path) -> None:
-    writer = store.create(tmp_path / "a", {"name": "running"})
+def followed(folder: Path) -> tuple[store.Writer, subprocess.Popen[str]]:
+    """A run that goes on, and a process that follows it and has said so."""
+    writer = store.create(folder / "a", {"name": "running"})
     writer.append(frame(0))
     follow = subprocess.Popen(
         [sys.executable, "-u", "-m", "cockpit", "show", "a", "--follow"],
-        cwd=tmp_path,
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
     )
     assert follow.stdout is not None
     assert follow.stdout.readline().startswith("running, running, ")
+    return writer, follow
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
+def test_an_interrupt_ends_following_quietly(tmp_path: Path) -> None:
+    writer, follow = followed(tmp_path)
     follow.send_signal(signal.SIGINT)
     _, errors = follow.communicate(timeout=60)
     writer.close()
@@ -268,17 +274,7 @@ def test_an_interrupt_ends_following_quietly(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="open files cannot be deleted there")
 def test_a_run_that_is_deleted_ends_following(tmp_path: Path) -> None:
-    writer = store.create(tmp_path / "a", {"name": "running"})
-    writer.append(frame(0))
-    follow = subprocess.Popen(
-        [sys.executable, "-u", "-m", "cockpit", "show", "a", "--follow"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
-    assert follow.stdout is not None
-    assert follow.stdout.readline().startswith("running, running, ")
+    writer, follow = followed(tmp_path)
     (tmp_path / "a").rename(tmp_path / "b")
     try:
         _, errors = follow.communicate(timeout=60)

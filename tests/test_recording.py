@@ -245,6 +245,13 @@ def test_a_continued_run_keeps_its_start(tmp_path: Path) -> None:
     assert [read[step]["Distance"] for step in range(6)] == expected
 
 
+def test_a_start_that_was_never_kept_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "cockpit"):
+        trained(tmp_path / "run", steps=2, first=5, quantities=["Distance"])
+    assert "start.pt is not there; Distance counts from step 5" in caplog.text
+    assert StoredRun(tmp_path / "run").output()[5]["Distance"] == dict.fromkeys(dict(net().named_parameters()), 0.0)
+
+
 def test_starting_over_in_the_same_folder_shows_the_new_run(tmp_path: Path) -> None:
     trained(tmp_path / "run", steps=6)
     trained(tmp_path / "run", steps=2)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from cockpit.attach import Watch, watch
 from cockpit.core.errors import CockpitError
-from cockpit.core.source import Source
+from cockpit.core.source import Source, Values
 from cockpit.dashboard.server import show, start
 from cockpit.plots.figure import figure
 from cockpit.plots.plotter import CockpitPlotter
@@ -118,13 +118,12 @@ def seen(source: Source) -> list[str]:
     said = []
     loss, accuracy = source.scalar("Loss").defined().values, source.scalar("test_accuracy").defined().values
     if len(loss):
-        tail = np.median(loss[-max(1, len(loss) // 10) :])
-        said.append(f"The loss fell from {loss[0]:.3g} to {tail:.3g} (median of the last tenth).")
+        said.append(f"The loss went from {loss[0]:.3g} to {_late(loss):.3g} (median of the last tenth).")
     if len(accuracy):
         said.append(f"Of the test pictures {accuracy[-1]:.1%} are recognised.")
     alpha = source.scalar("Alpha").defined().values
     if len(alpha):
-        late, beyond = np.median(alpha[-max(1, len(alpha) // 10) :]), np.mean(alpha > 1)
+        late, beyond = _late(alpha), np.mean(alpha > 1)
         where = "short of" if late < 0 else "beyond"
         said.append(
             f"Steps end {where} the valley floor (median Alpha {late:+.2f} at the end); {beyond:.0%} overshoot."
@@ -135,11 +134,14 @@ def seen(source: Source) -> list[str]:
         said.append(f"The largest curvature peaked at {sharp.max():.3g}; plain SGD would be stable up to {edge:.3g}.")
     noise, size = source.scalar("NormTest").defined().values, source.scalar("batch_size").defined().values
     if len(noise) and len(size):
-        early, late = np.median(noise[: max(1, len(noise) // 10)]), np.median(noise[-max(1, len(noise) // 10) :])
-        said.append(
-            f"Gradient noise relative to the gradient went from {early:.2g} to {late:.2g} at batch {size[-1]:.0f}."
-        )
+        early, late = _late(noise[::-1]), _late(noise)
+        said.append(f"Noise relative to the gradient went from {early:.2g} to {late:.2g} at batch size {size[-1]:.0f}.")
     return said
+
+
+def _late(values: Values) -> float:
+    """Median of the last tenth."""
+    return float(np.median(values[-max(1, len(values) // 10) :]))
 
 
 def _batches(problem: Problem, seed: int) -> Iterator[tuple[Tensor, Tensor]]:

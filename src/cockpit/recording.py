@@ -76,7 +76,10 @@ class Recording:
         try:
             if self._first > 0 and path.is_file():
                 self._restore(torch.load(path, map_location="cpu", weights_only=True))
-            elif sum(theta.nbytes for theta in self._tracker.start.values()) <= START_BYTES:
+                return
+            if self._first > 0:
+                log.warning("%s is not there; Distance counts from step %d", path, self._first)
+            if sum(theta.nbytes for theta in self._tracker.start.values()) <= START_BYTES:
                 part = path.with_suffix(".part")
                 torch.save({name: theta.cpu() for name, theta in self._tracker.start.items()}, part)
                 part.replace(path)

@@ -16,16 +16,7 @@ from cockpit.store.item import Attempt, News
 from cockpit.store.lock import Lock
 from cockpit.store.opening import open_folder
 
-
-@pytest.fixture(autouse=True, params=["sqlite", "file"])
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("COCKPIT_STORE", request.param)
-    return str(request.param)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "run"
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def write(folder: Path, steps: range, first: int = 0) -> None:

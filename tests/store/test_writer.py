@@ -30,15 +30,7 @@ def loss(step): return Record(step, "Loss", Kind.SCALAR, float(step))
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX")
 
 
-@pytest.fixture(autouse=True, params=["sqlite", "file"])
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("COCKPIT_STORE", request.param)
-    return str(request.param)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "run"
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def python(code: str, folder: Path, fails: bool = False) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cockpit.core.source import Series, Values
+from cockpit.core.source import Parts, Series, Values
 from cockpit.panels._base import Instrument, Panel, Row, Spec, slug
 from cockpit.panels.axes import SHORT, expr, fitted, log_colour, param, step_params, step_x, ticks_at
 from cockpit.panels.columns import spread_steps, step_edges
@@ -180,15 +180,22 @@ def heat_spec(runs: Runs, names: list[str], title: str, low: float, high: float)
     return {"params": params, **data, "encoding": encoding, "layer": layers}
 
 
-def ranges(runs: Runs, name: str) -> Panel:
-    """Range, middle half and present value of each layer."""
-    words = instrument("range", name)
+def _layered(runs: Runs, name: str) -> tuple[Parts, list[Layer], Values] | None:
+    """What was recorded, the layers or bands of layers to draw, and a number for each at each step."""
     parts = runs.parts(0, name)
     found = layers_of(runs.sources[0], parts.keys, runs.view.layers)
     if not len(parts) or not found:
-        return words.nothing(missing(runs, name))
+        return None
     layers = bands(found, ROWS)
-    values = combined(parts, layers, rule_of(runs.sources[0], name))
+    return parts, layers, combined(parts, layers, rule_of(runs.sources[0], name))
+
+
+def ranges(runs: Runs, name: str) -> Panel:
+    """Range, middle half and present value of each layer."""
+    words, there = instrument("range", name), _layered(runs, name)
+    if there is None:
+        return words.nothing(missing(runs, name))
+    parts, layers, values = there
     axis = fitted([values[np.isfinite(values)]], "log")
     now = runs.latest(Series(parts.steps, values[:, 0]))
     rows: list[Row] = []
@@ -227,13 +234,10 @@ def _range_spec(name: str, kind: str) -> Spec:
 
 def lines(runs: Runs, name: str) -> Panel:
     """One line for each layer, coloured by depth."""
-    words = instrument("lines", name)
-    parts = runs.parts(0, name)
-    found = layers_of(runs.sources[0], parts.keys, runs.view.layers)
-    if not len(parts) or not found:
+    words, found = instrument("lines", name), _layered(runs, name)
+    if found is None:
         return words.nothing(missing(runs, name))
-    layers = bands(found, ROWS)
-    values = combined(parts, layers, rule_of(runs.sources[0], name))
+    parts, layers, values = found
     axis = fitted([values[np.isfinite(values)]], "log")
     points = min(runs.view.points, max(LINES // len(layers), 60))
     rows: list[Row] = []
