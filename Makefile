@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 # torch chooses its own number of threads.
 unexport OMP_NUM_THREADS
 
-.PHONY: demo test lint format clean
+.PHONY: demo test bench lint format clean
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
@@ -16,6 +16,10 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -rs
+
+# What watching costs on this machine, in about ten minutes; BENCH="--all --out FILE" for everything, into a file.
+bench: $(STAMP)
+	$(BIN)/python benchmarks/overhead.py $(BENCH)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,75 +1,80 @@
-"""Time of a tracked step as a multiple of a plain one, measured side by side.
+"""What watching costs: time and memory of tracked steps against plain ones, measured side by side.
 
-    python benchmarks/overhead.py [--device cuda] [--steps 20] [--presets economy business full]
+    python benchmarks/overhead.py                                about ten minutes on two CPU cores
+    python benchmarks/overhead.py --all --out FILE               everything
+    python benchmarks/overhead.py --device cuda --all --only nets --out FILE     one group, under three minutes
+    python benchmarks/report.py FILE... --docs docs/speed.md     tables and pictures
 
-Plain and tracked steps alternate in short blocks, so that a busy machine slows both alike; medians are compared.
+Plain and tracked steps of the same model alternate in short blocks, so that a busy machine slows both alike; a ratio is
+the median over the rounds. Runs are written to a temporary folder, as a user's are. Warm-up is not counted but written
+down. On CUDA each number is measured twice: waiting for the device after each step, and only at the ends of a block.
 """
 
-import argparse
 import time
-from collections.abc import Callable
-from statistics import median
+from functools import partial
 
-import torch
-from nets import NETS
-from torch import nn
+from measuring import Bench, intervals, nets, peaks, quantities, run
+from nets import LARGE
+from ours import TOOL
+from results import Row
+from timing import Clock, significant
 
-import cockpit
-
-BATCH, BLOCKS = 128, 5
-
-
-def seconds(step: Callable[[], None], count: int, device: str) -> list[float]:
-    found = []
-    for _ in range(count):
-        begin = time.perf_counter()
-        step()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        found.append(time.perf_counter() - begin)
-    return found
+STEPS, SHARE = 2000, 0.05
 
 
-def ratio(name: str, preset: str, device: str, steps: int) -> tuple[float, float]:
-    """Return the median time of a plain step and of a tracked one."""
-    torch.manual_seed(0)
-    model, shape = NETS[name]()
-    model.to(device)
-    inputs, labels = torch.rand(BATCH, *shape, device=device), torch.randint(10, (BATCH,), device=device)
-    optimizer, loss_fn = torch.optim.SGD(model.parameters(), lr=1e-3), nn.CrossEntropyLoss()
-
-    def step() -> None:
-        optimizer.zero_grad()
-        loss_fn(model(inputs), labels).backward()
-        optimizer.step()
-
-    seconds(step, 5, device)
-    plain, tracked = [], []
-    for _ in range(BLOCKS):
-        plain += seconds(step, max(2, steps // BLOCKS), device)
-        with cockpit.watch(model, optimizer, loss_fn, quantities=preset, every=1):
-            seconds(step, 2, device)
-            tracked += seconds(step, max(2, steps // BLOCKS), device)
-    return median(plain), median(tracked)
+def budget(bench: Bench) -> None:
+    """A watch that may take 5 % of the time, from the first step on."""
+    for net in bench.nets:
+        if bench.everything or net not in ("2c2d", "3c3d"):
+            for preset in bench.presets if net in ("mlp", "tiny") else bench.presets[:1]:
+                steps = STEPS // 4 if bench.effort.rounds < 5 else STEPS
+                key = {"kind": "budget", "net": net, "optimizer": "SGD", "what": preset, "share": SHARE}
+                bench.cell(partial(kept, bench, net, preset, steps), **key)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--nets", nargs="+", default=list(NETS))
-    parser.add_argument("--presets", nargs="+", default=["economy", "business", "full"])
-    args = parser.parse_args()
-    where = torch.cuda.get_device_name() if args.device == "cuda" else f"{torch.get_num_threads()} CPU threads"
-    print(f"torch {torch.__version__}, {where}, batch {BATCH}, SGD, every step tracked")
-    for name in args.nets:
-        for preset in args.presets:
-            plain, tracked = ratio(name, preset, args.device, args.steps)
-            print(
-                f"{name:7} {preset:9} {1e3 * plain:8.2f} ms {1e3 * tracked:9.2f} ms  x {tracked / plain:.2f}",
-                flush=True,
-            )
+def kept(bench: Bench, net: str, preset: str, steps: int) -> Row:
+    """Time of a whole run, opening and closing included, against the same number of plain steps around it."""
+    plain, watched = bench.tool.pair(net, bench.device, "SGD")
+    clock = Clock(bench.device)
+    clock.block(plain.step, 3, "free")
+    aside = clock.block(plain.step, steps // 4, "free")
+    begin = time.perf_counter()
+    with bench.tool.watch(watched, preset, None, budget=SHARE, grace=0) as session:
+        opened = time.perf_counter() - begin
+        each = clock.block(session.step, steps, "free")
+        ended = time.perf_counter()
+    total = time.perf_counter() - begin
+    aside = (aside + clock.block(plain.step, steps // 4, "free")) / 2
+    return {
+        "steps": steps,
+        "tracked": session.tracked,
+        "ratio": significant(each / aside),
+        "total_ratio": significant(total / (steps * aside)),
+        "plain_ms": significant(1e3 * aside),
+        "open_ms": significant(1e3 * opened),
+        "close_ms": significant(1e3 * (begin + total - ended)),
+    }
 
+
+def large(bench: Bench) -> None:
+    """A residual net with batch normalisation and a transformer, of full size on CUDA; time and peak memory."""
+    on_cuda = bench.device == "cuda"
+    for net in LARGE:
+        if on_cuda != net.endswith("small"):
+            for preset in bench.presets:
+                bench.time(net, preset)
+            bench.time(net, bench.presets[0], 16)
+            bench.memory(net, bench.presets)
+
+
+GROUPS = {
+    "nets": nets,
+    "quantities": quantities,
+    "intervals": intervals,
+    "memory": peaks,
+    "budget": budget,
+    "large": large,
+}
 
 if __name__ == "__main__":
-    main()
+    run(TOOL, GROUPS, __doc__)

@@ -25,13 +25,15 @@ from cockpit.describe import describe
 from cockpit.engine import eager, tap
 from cockpit.engine.needs import double_backward
 from cockpit.engine.placement import Finder
+from cockpit.engine.replay import Replay
 from cockpit.engine.scaler import LossScale
 from cockpit.engine.settings import Settings
 from cockpit.explain import explain
 from cockpit.quantities import resolve
 from cockpit.recording import Recording, choose_folder
+from cockpit.roster import Roster
 from cockpit.store import StoredRun
-from cockpit.tracker import Tracker, learning_rates
+from cockpit.tracker import Tracker
 
 if TYPE_CHECKING:
     from cockpit.plots.notebook import Display
@@ -87,6 +89,8 @@ def watch(
     if every is not None:
         schedule = as_schedule(every)
     settings = Settings(batch_axis, batch_size, losses, Finder(batch_axis), LossScale(scaler), seed=seed)
+    if any(parameter.is_cuda for parameter in model.parameters()) and _allowed("COCKPIT_REPLAY"):
+        settings.programs.replayer = Replay
     folder = None if _disabled() else choose_folder(run, type(model).__name__)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
     if folder is not None:
@@ -134,9 +138,12 @@ class Watch:
         self._stepped: set[int] = set()
         self._hooks: list[Any] = []
         self._armed = ExitStack()
+        self._armed_for: tuple[bool, bool] | None = None  # what the forward pass runs under; None: no hooks
         self._closed = _disabled()
         measured = [] if self._closed else quantities
-        self._tracker = Tracker(self._trainable, measured, schedule, settings, self._learning_rates)
+        roster = Roster(model, optimizers)
+        self._compiled = _is_compiled(model)
+        self._tracker = Tracker(roster.trainable, measured, schedule, settings, roster.learning_rates)
         if not self._closed:
             for optimizer in optimizers:
                 self._hooks.append(optimizer.register_step_pre_hook(self._before_update))
@@ -228,6 +235,7 @@ class Watch:
     def source(self) -> Recorded:
         """What was recorded so far as series, for panels and plots."""
         name = type(self._model).__name__ if self.folder is None else self.folder.name
+        self._tracker.settle()
         return Recorded(self._tracker.journal, name, reached=self.step)
 
     def close(self) -> None:
@@ -239,6 +247,7 @@ class Watch:
             return
         self._closed = True
         self._disarm()
+        self._tracker.settle()
         if self.step > self._first:
             self._tracker.journal.discard(self.step)  # begun, but the optimizer never took it
         for hook in self._hooks:
@@ -264,22 +273,31 @@ class Watch:
     # ---- what the loop triggers
 
     def _open(self) -> None:
-        """Begin a step: hooks are placed only if it is tracked."""
-        if self._tracker.open(self.step):
-            self._arm()
+        """Begin a step: hooks are in place only if it is tracked, and stay from one tracked step to the next."""
+        if not self._tracker.open(self.step):
+            self._disarm()
+            return
+        recorder = self._tracker.recorder
+        twice = recorder is not None and double_backward(recorder.needs)
+        eagerly = self._tracker.settings.compiled_seen or self._compiled
+        if self._armed_for != (twice, eagerly):
+            self._arm(twice, eagerly)
 
-    def _arm(self) -> None:
-        self._armed.close()
+    def _arm(self, twice: bool, eagerly: bool) -> None:
+        """``twice``: the network is differentiated twice; ``eagerly``: compiled code runs as it is written."""
+        self._disarm()
+        self._armed_for = twice, eagerly
         for module, called in ((self._model, self._model_called), (self._loss_fn, self._loss_called)):
             if isinstance(module, nn.Module) and not isinstance(module, torch.jit.ScriptModule):  # those take no hooks
                 handle = module.register_forward_hook(Hook(called), with_kwargs=True)
                 self._armed.callback(handle.remove)
         tap.listen(self._tracker)
         self._armed.callback(tap.leave, self._tracker)
-        if self._tracker.settings.compiled_seen or _is_compiled(self._model):
+        if eagerly:
             eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
             self._armed.callback(eager.release)
-        switches = [] if isinstance(self._model, torch.jit.ScriptModule) else self._switches()
+        scripted = isinstance(self._model, torch.jit.ScriptModule)
+        switches = _differentiable_twice(self._model) if twice and not scripted else []
         if switches:  # only while the model computes: the user's own settings hold everywhere else
             entered = ExitStack()
 
@@ -292,15 +310,9 @@ class Watch:
             self._armed.callback(self._model.register_forward_hook(leave, always_call=True).remove)
             self._armed.callback(entered.close)
 
-    def _switches(self) -> list[Callable[[], Any]]:
-        """What the forward pass of this step must run under."""
-        recorder = self._tracker.recorder
-        if recorder is None or not double_backward(recorder.needs):
-            return []
-        return _differentiable_twice(self._model)
-
     def _disarm(self) -> None:
         self._armed.close()
+        self._armed_for = None
 
     def _model_called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if self._tracker.recorder is not None and torch.is_grad_enabled():
@@ -327,7 +339,6 @@ class Watch:
         self._stepped.clear()
         tracked = self._tracker.recorder is not None
         self._tracker.after_update()
-        self._disarm()
         self.step += 1
         if self._recording is not None:
             self._recording.reached(self.step)
@@ -335,13 +346,9 @@ class Watch:
                 self._recording.book()
         self._open()
 
-    # ---- what the tracker asks
 
-    def _trainable(self) -> dict[str, nn.Parameter]:
-        return {name: p for name, p in self._model.named_parameters() if p.requires_grad}
-
-    def _learning_rates(self) -> list[tuple[float, list[str]]]:
-        return learning_rates(self._optimizers, {id(p): name for name, p in self._model.named_parameters()})
+def _allowed(variable: str) -> bool:
+    return os.environ.get(variable, "") != "0"
 
 
 def _disabled() -> bool:

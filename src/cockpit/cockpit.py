@@ -17,7 +17,8 @@ from cockpit.engine.settings import Settings
 from cockpit.explain import explain
 from cockpit.paper_log import write_json
 from cockpit.quantities._base import Quantity
-from cockpit.tracker import Tracker, learning_rates
+from cockpit.roster import learning_rates
+from cockpit.tracker import Tracker
 
 
 def extend(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:

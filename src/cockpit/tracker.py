@@ -1,53 +1,30 @@
 """Decides what is due at a step, measures it when the moment comes, and keeps the records."""
 
-import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import isfinite
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cockpit.core.errors import Undefined, why
+from cockpit.agenda import Agenda
+from cockpit.core.errors import why
 from cockpit.core.history import History
 from cockpit.core.record import Record
 from cockpit.core.schedule import Budget, Schedule
-from cockpit.engine.needs import LINE, UPDATE, Need
-from cockpit.engine.observation import Line, LineEnd, Observation
+from cockpit.coverage import Coverage
+from cockpit.departure import Departure
+from cockpit.engine.motion import Motion
+from cockpit.engine.needs import DOT_GRAD, UPDATE, Need
+from cockpit.engine.observation import NEW_REGULARISER, Observation
+from cockpit.engine.performance import performing
+from cockpit.engine.program import Program
 from cockpit.engine.recorder import Recorder
 from cockpit.engine.settings import Settings
 from cockpit.journal import Journal
+from cockpit.measurements import Measurements
 from cockpit.quantities import QUANTITIES
-from cockpit.quantities._base import Measured, Moment, Quantity, SingleStepQuantity, total
-
-log = logging.getLogger("cockpit")
-
-
-@dataclass
-class Departure:
-    """The start of a step that is judged at its end."""
-
-    step: int
-    quantities: list[Quantity]
-    direction: dict[str, Tensor] = field(default_factory=dict)
-    length: float = 0.0
-    end: LineEnd | str = "the optimizer took no step"
-
-
-@dataclass
-class Coverage:
-    """What the last tracked steps showed, for ``explain``."""
-
-    uncovered: dict[str, str] = field(default_factory=dict)
-    share: float = 1.0  # of all parameter elements that have individual gradients
-    flaw: str | None = None  # why the last step had no individual gradients at all
-    coupled: bool = False
-    regularised: bool = False
-    accumulation: int = 1
-    seconds: dict[str, float] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+from cockpit.quantities._base import Moment, Quantity
 
 
 class Tracker:
@@ -70,15 +47,24 @@ class Tracker:
         #: parameters at the start of the run, for the quantities that ask
         self.start = {name: p.detach().clone() for name, p in parameters().items()} if self._keeps_start() else {}
         self._due: list[Quantity] = []
+        self._agenda = Agenda()
+        self._agendas: dict[Any, Agenda] = {}
         self._departure: Departure | None = None
-        self._before: dict[str, Tensor] = {}
+        self._motion = Motion()
+        self._measurements = Measurements(self.journal, self.coverage.book)
         self._observation: Observation | None = None
+        self._program: Program | None = None  # what the step under way was observed with
         self._measured = 0  # backward passes that the last measurement had seen
 
     @property
     def history(self) -> History:
-        """What was measured and logged."""
+        """What was measured and logged, up to now."""
+        self.settle()
         return self.journal.history
+
+    def settle(self) -> None:
+        """Wait for the device and measure everything that waits for it."""
+        self._measurements.settle(wait=True)
 
     def _keeps_start(self) -> bool:
         return any(quantity.name == "Distance" or "start" in quantity.needs for quantity in self.quantities)
@@ -100,27 +86,33 @@ class Tracker:
         ending = self._departure is not None and self._departure.step == step - 1
         if not ending:
             self._departure = None
-        self.recorder, self._observation, self._measured = None, None, 0
+        self.recorder, self._observation, self._program, self._measured = None, None, None, 0
         if not self._due and not ending:
             return False
-        needs = self.needs()
-        if ending and self._departure is not None:
-            needs = needs.union(*(quantity.needs for quantity in self._departure.quantities))
+        agenda = self._agenda = self._plan(self._departure.quantities if self._departure is not None else [])
         parameters = self._parameters()
-        self.recorder = Recorder(step, parameters, needs, self.settings)
-        self.recorder.retain = not self._defer and any(quantity.create_graph(step) for quantity in self._due)
+        recorder = self.recorder = Recorder(step, parameters, agenda.needs, self.settings)
+        recorder.retain = not self._defer and any(quantity.create_graph(step) for quantity in self._due)
+        usual = self.settings.programs.replayer is not None and not self._defer and self.coverage.accumulation == 1
+        recorder.replayable = usual and agenda.constant and not recorder.retain
         self._remember_start(parameters)
         return True
+
+    def _plan(self, arriving: list[Quantity]) -> Agenda:
+        """What the quantities of a step need; remembered, because it is the same at most steps."""
+        key = tuple(map(id, self._due)), tuple(map(id, arriving))
+        known = self._agendas.get(key)
+        if known is None:
+            known = Agenda.of(self._due, arriving)
+            if known.constant:
+                self._agendas[key] = known
+        return known
 
     def _remember_start(self, parameters: Mapping[str, Tensor]) -> None:
         if self.start:
             for name, parameter in parameters.items():
                 if name not in self.start:  # unfrozen since: it has not moved yet
                     self.start[name] = parameter.detach().clone()
-
-    def needs(self) -> frozenset[Need]:
-        """Everything that the due quantities ask for."""
-        return frozenset[Need]().union(*(quantity.needs for quantity in self._due))
 
     # ---- a backward pass (see ``engine.tap``)
 
@@ -160,20 +152,44 @@ class Tracker:
             return
         begin = time.perf_counter()
         with torch.no_grad(), torch.autocast(_device(recorder.parameters), enabled=False):
-            step = self._observe(recorder)
+            step = self._replay(recorder)
+            if step is None:
+                step = self._observe(recorder)
+                self._prepare(step, recorder.needs)
             step.tracking = recorder.seconds
-            self._arrive(step, recorder.needs)
+            self._arrive(step)
             for quantity in self._due:
                 if quantity.moment is Moment.BACKWARD:
-                    self._record(quantity, step, step.step)
-            if self._departure is not None and self._departure.step == step.step - 1:
-                for quantity in self._departure.quantities:
-                    self._record(quantity, step, self._departure.step)
-            self._note(step)
+                    self._measurements.measure(quantity, step, step.step)
+            departure = self._arriving(step)
+            if departure is not None:
+                for quantity in departure.quantities:
+                    self._measurements.measure(quantity, step, departure.step)
+            self.coverage.note(step)
+            self._measurements.settle()
         self._measured = len(recorder.microbatches)
         recorder.seconds += time.perf_counter() - begin
 
+    def _replay(self, recorder: Recorder) -> Observation | None:
+        """Observe by replaying a recorded step; None if there is no recording that fits."""
+        departure, self._program = self._departure, None
+        if recorder.in_update or len(recorder.microbatches) != 1 or recorder.microbatches[0].raw is None:
+            return None
+        begin = time.perf_counter()
+        line = departure.direction if departure is not None and departure.step == recorder.step - 1 else {}
+        self._program = performing(recorder, self.settings, self._agenda.due, self._agenda.leaving, self.start)
+        if self._program is None:
+            return None
+        micro = recorder.microbatches[0]
+        step = self._observation = self._program.observe(micro.raw, micro, recorder.gradient, line)
+        step.step, step.flaw, step.learning_rates = recorder.step, recorder.flaw, self._learning_rates()
+        step.elapsed = time.perf_counter() - self._begin
+        self.coverage.book("individual gradients", time.perf_counter() - begin)
+        return step
+
     def _observe(self, recorder: Recorder) -> Observation:
+        for micro in recorder.microbatches:
+            micro.thaw()
         self._observation = Observation(
             step=recorder.step,
             parameters={name: p.detach() for name, p in recorder.parameters.items()},
@@ -187,30 +203,46 @@ class Tracker:
             root=recorder.root,
             leaves=list(recorder.parameters.values()),
             half=recorder.half,
+            prompt=recorder.prompt,
+            regularised=set() if recorder.prompt else set(self.settings.regularised),
         )
         return self._observation
 
-    def _arrive(self, step: Observation, needs: frozenset[Need]) -> None:
-        """Compute the statistics; close the line of the step before."""
+    def _arriving(self, step: Observation) -> Departure | None:
         departure = self._departure
-        arriving = departure is not None and departure.step == step.step - 1 and not isinstance(departure.end, str)
-        line = departure.direction if arriving and departure is not None else None
+        return departure if departure is not None and departure.step == step.step - 1 else None
+
+    def _prepare(self, step: Observation, needs: frozenset[Need]) -> None:
+        """Compute the statistics."""
+        departure = self._arriving(step)
         begin = time.perf_counter()
         try:
-            step.prepare(needs, line)
+            step.prepare(needs, departure.direction if departure is not None and departure.direction else None)
         except Exception as error:
             step.flaw = step.flaw or why(error)
-        self._book("individual gradients", time.perf_counter() - begin)
-        if departure is None:
-            return
-        if isinstance(departure.end, str):
-            step.line = departure.end
-            return
-        try:
-            here = step.end(departure.length, total(step.dots("line")))
-            step.line = _line(departure, here)
-        except Undefined as reason:
-            step.line = str(reason)
+        self.coverage.book("individual gradients", time.perf_counter() - begin)
+
+    def _arrive(self, step: Observation) -> None:
+        """When the numbers are there, look at them, and close the line of the step before."""
+        departure = self._arriving(step)
+        if step.prompt:
+            self.settings.regularised |= step.regularised
+        elif step.reduction.of_mean:
+            of_mean = step.reduction.of_mean
+            self._measurements.of(step).actions.append(lambda: self._check_regularised(step, of_mean))
+        if departure is not None:
+            self._measurements.of(step).actions.append(lambda: departure.arrive(step))
+
+    def _check_regularised(self, step: Observation, of_mean: Mapping[str, bool]) -> None:
+        """A term that no sample contributes was added to the loss: what was projected on the gradient is wrong."""
+        found = step.unsettled()
+        if found:
+            self.settings.regularised |= found
+            step.regularised |= found
+            self.coverage.note_regularised(True)
+            if not all(of_mean[name] for name in found):
+                step.numbers.drop(DOT_GRAD)
+                step.flaw = step.flaw or NEW_REGULARISER
 
     def before_update(self) -> None:
         """The optimizer is about to step."""
@@ -222,8 +254,10 @@ class Tracker:
             if self._measured != len(recorder.microbatches):
                 self.measure()
             self.coverage.accumulation = len(recorder.microbatches)
-        if UPDATE in recorder.needs and not self._before:
-            self._before = {name: p.detach().clone() for name, p in recorder.parameters.items()}
+        if self._program is not None:
+            self._program.mark(recorder.parameters)
+        elif UPDATE in self._agenda.due and not self._motion.marked:
+            self._motion.mark(recorder.parameters)
         recorder.in_update = True
         recorder.seconds += time.perf_counter() - begin
 
@@ -239,27 +273,43 @@ class Tracker:
             self._never_arrived(departure, recorder.flaw or "no backward pass was seen in the step after")
         step = self._observation or self._observe(recorder)
         with torch.no_grad(), torch.autocast(_device(recorder.parameters), enabled=False):
-            if self._before:
-                now = recorder.parameters
-                moved = {name: before for name, before in self._before.items() if name in now}
-                step.update = {name: now[name].detach() - before for name, before in moved.items()}
+            if self._program is not None:
+                self._program.step(step)
+            elif self._motion.marked:
+                self._move(step, recorder)
             for quantity in self._due:
                 if quantity.moment is Moment.UPDATE:
-                    self._record(quantity, step, step.step)
+                    self._measurements.measure(quantity, step, step.step)
                 elif not recorder.microbatches and quantity.moment is Moment.BACKWARD:
                     reason = recorder.flaw or "no backward pass was seen in this step"
                     self.journal.keep(Record(step.step, quantity.name, quantity.kind, None, reason))
             self._depart(step)
+            step.numbers.send()
+        seconds = recorder.seconds + time.perf_counter() - begin
+        due = bool(self._due)
+        self._measurements.of(step).last.append(lambda: self._end(step, seconds, due))
+        step.release()
+        self._measurements.settle()
         recorder.seconds += time.perf_counter() - begin
         if isinstance(self.schedule, Budget):
             self.schedule.spend(recorder.seconds)
-        self._book("tracked steps", recorder.seconds)
+        self.coverage.book("tracked steps", recorder.seconds)
         if recorder.curvature_seconds:
-            self._book("curvature", recorder.curvature_seconds)
-        if self._due:
-            self._circumstances(step, recorder.seconds)
+            self.coverage.book("curvature", recorder.curvature_seconds)
+        self._observation, self.recorder, self._program = None, None, None
+
+    def _end(self, step: Observation, seconds: float, due: bool) -> None:
+        """Everything of this step is measured: add the circumstances and pass it on."""
+        if due:
+            self._circumstances(step, seconds)
         self.journal.hand_over()
-        self._before, self._observation, self.recorder = {}, None, None
+
+    def _move(self, step: Observation, recorder: Recorder) -> None:
+        update = self._motion.take(recorder.parameters)
+        try:
+            step.moved(update, self._agenda.leaving, self._motion if recorder.gradient_is_untouched() else None)
+        except Exception as error:
+            step.flaw = step.flaw or why(error)
 
     def _depart(self, step: Observation) -> None:
         """Remember where this step began, for what is judged at its end."""
@@ -267,24 +317,19 @@ class Tracker:
         if not leaving:
             return
         departure = self._departure = Departure(step.step, leaving)
-        if step.update is None or not any(LINE in quantity.needs for quantity in leaving):
+        if step.update is None or not self._agenda.leaving:
             return
-        length = float(torch.stack([v.double().square().sum() for v in step.update.values()]).sum().sqrt())
-        if length == 0 or not isfinite(length):
-            departure.end = "the step has length zero" if length == 0 else "the step is not finite"
-            return
-        try:
-            departure.end = step.end(length, step.project(step.update))
-            departure.direction, departure.length = step.update, length
-        except Exception as error:
-            departure.end = why(error)
+        departure.direction = step.reduction.directions
+        self._measurements.of(step).last.append(lambda: departure.leave(step))
 
     def abandon(self) -> None:
         """Forget the current step: the loop was left."""
-        self.recorder, self._observation, self._before = None, None, {}
+        self._motion.forget()
+        self.recorder, self._observation, self._program = None, None, None
 
     def close(self) -> None:
         """End the run: what waited for a further step stays undefined."""
+        self.settle()
         if self._departure is not None:
             self._never_arrived(self._departure, "no further step was taken")
             self._departure = None
@@ -298,18 +343,6 @@ class Tracker:
         for quantity in departure.quantities:
             self.journal.keep(Record(departure.step, quantity.name, quantity.kind, None, reason))
 
-    def _record(self, quantity: Quantity, step: Observation, under: int) -> None:
-        begin = time.perf_counter()
-        try:
-            measured = _measure(quantity, step)
-        except Exception as error:  # undefined, or a fault of ours: never one of the user's loop
-            record = Record(under, quantity.name, quantity.kind, None, why(error))
-        else:
-            record = _as_record(quantity, under, measured)
-        self._book(quantity.name, time.perf_counter() - begin)
-        self.journal.keep(record)
-        quantity.keep(under, record.value)
-
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Keep the user's own numbers beside the measured ones."""
         self.journal.log(step, metrics, QUANTITIES)
@@ -318,76 +351,10 @@ class Tracker:
         """Record what a reader needs to judge the values of a step."""
         for group, (rate, _) in enumerate(step.learning_rates):
             self.journal.note(step.step, f"learning_rate[{group}]" if group else "learning_rate", rate)
-        if step.microbatches:
+        if step.batch_size:
             self.journal.note(step.step, "batch_size", step.batch_size)
         self.journal.note(step.step, "tracking_seconds", seconds)
-
-    def _note(self, step: Observation) -> None:
-        coverage, missing = self.coverage, step.uncovered
-        for name in missing.keys() - coverage.uncovered.keys():
-            log.warning("%s is left out of individual gradients: %s", name, missing[name])
-        coverage.uncovered, coverage.flaw = dict(missing), step.flaw
-        everything = sum(p.numel() for p in step.parameters.values())
-        left_out = sum(p.numel() for name, p in step.parameters.items() if name in missing)
-        coverage.share = 1 - left_out / max(1, everything)
-        coverage.coupled |= any(micro.coupled for micro in step.microbatches)
-        if step.regularised and not coverage.regularised:
-            log.warning(
-                "the gradient has a part that no sample contributed (a regularisation term in the loss?): "
-                "individual gradients leave it out, GradNorm and Loss have it"
-            )
-        coverage.regularised |= step.regularised
-
-    def _book(self, name: str, seconds: float) -> None:
-        self.coverage.seconds[name] = self.coverage.seconds.get(name, 0.0) + seconds
-        self.coverage.counts[name] = self.coverage.counts.get(name, 0) + 1
-
-
-def _measure(quantity: Quantity, step: Observation) -> Any:
-    """By ``measure``, or by ``_compute`` where a subclass in the paper's way overrides it."""
-    if isinstance(quantity, SingleStepQuantity) and quantity._compute is not None:
-        with torch.enable_grad():
-            return SingleStepQuantity.measure(quantity, step)
-    return quantity.measure(step)
-
-
-def _as_record(quantity: Quantity, step: int, measured: Any) -> Record:
-    if not isinstance(measured, Measured):
-        measured = Measured(measured)
-    value = measured.value
-    if quantity.name != "Loss":
-        if isinstance(value, float) and not isfinite(value):
-            return Record(step, quantity.name, quantity.kind, None, "not finite", measured.details)
-        if isinstance(value, dict):
-            wrong = [name for name, entry in value.items() if isinstance(entry, float) and not isfinite(entry)]
-            if wrong:
-                names = ", ".join(wrong[:5]) + (" ..." if len(wrong) > 5 else "")
-                return Record(step, quantity.name, quantity.kind, value, f"not finite: {names}", measured.details)
-    return Record(step, quantity.name, quantity.kind, value, None, measured.details)
-
-
-def _line(start: Departure, end: LineEnd) -> Line:
-    assert isinstance(start.end, LineEnd)
-    first = start.end
-    return Line(
-        start.step,
-        start.length,
-        (first.loss, end.loss),
-        (first.slope, end.slope),
-        (first.loss_variance, end.loss_variance),
-        (first.slope_variance, end.slope_variance),
-    )
 
 
 def _device(parameters: Mapping[str, Tensor]) -> str:
     return next(iter(parameters.values())).device.type if parameters else "cpu"
-
-
-def learning_rates(optimizers: Sequence[Any], names: Mapping[int, str]) -> list[tuple[float, list[str]]]:
-    """Learning rate of each parameter group and the names of its parameters; ``names`` by the parameter's id."""
-    return [
-        (float(group["lr"]), [names[id(p)] for p in group["params"] if id(p) in names])
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        if "lr" in group
-    ]

@@ -1,6 +1,7 @@
 """Histograms as values: edges, and exact integer counts per parameter, kept sparse."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,15 @@ class Histogram:
         self._bins = np.concatenate([*filled, np.empty(0, np.int64)]).astype(np.int32)
         counts = np.concatenate([*(c[bins] for c, bins in zip(flat, filled, strict=True)), np.empty(0, np.int64)])
         self._counts = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+
+    @classmethod
+    def from_rows(cls, edges: tuple[NDArray[np.float64], ...], names: tuple[str, ...], rows: NDArray[Any]) -> Self:
+        """Build one from the counts of all parameters, one row for each."""
+        flat = rows.reshape(-1)
+        places = np.flatnonzero(flat)
+        counts = flat[places]
+        kind = np.min_scalar_type(int(counts.max(initial=0)))
+        return cls.from_sparse(edges, names, places, counts.astype(kind))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -61,10 +71,11 @@ class Histogram:
         cls, edges: tuple[NDArray[np.float64], ...], names: tuple[str, ...], places: Counts, counts: NDArray[Any]
     ) -> Self:
         """Build one from what :meth:`sparse` gave."""
-        histogram = cls(edges, {})
-        part, bins = np.divmod(places, max(1, int(np.prod(histogram.shape))))
-        histogram._names = names
-        histogram._ends = tuple(int(end) for end in np.searchsorted(part, np.arange(len(names)), side="right"))
+        histogram = cls.__new__(cls)
+        histogram.edges, histogram._names = edges, names
+        size = max(1, prod(histogram.shape))
+        part, bins = np.divmod(places, size)
+        histogram._ends = tuple(np.searchsorted(part, np.arange(len(names)), side="right").tolist())
         histogram._bins, histogram._counts = bins.astype(np.int32), counts
         return histogram
 

@@ -49,7 +49,8 @@ def note(
             by_node.setdefault(tensor.grad_fn, []).append(tensor)
     if not by_node:
         return
-    size = _told(batch_size, args, kwargs) if callable(batch_size) else _size(args, kwargs, output, axis)
+    inputs = tuple(tensors_in([args, kwargs]))
+    size = _told(batch_size, args, kwargs) if callable(batch_size) else _size(inputs, output, axis)
     individual, call = _individual_losses(losses, args, kwargs, output), object()
     for node, tensors in by_node.items():
         places = tuple((tensor.output_nr, tuple(tensor.shape)) for tensor in tensors)
@@ -95,9 +96,9 @@ def _told(batch_size: Callable[..., int], args: tuple[Any, ...], kwargs: dict[st
     return f"batch_size(...) returned {size!r}; return a number of samples"
 
 
-def _size(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, axis: int) -> int | str | None:
+def _size(inputs: Sequence[Tensor], output: Any, axis: int) -> int | str | None:
     """Samples along the axis of the inputs; the output decides between inputs that disagree."""
-    sizes = [tensor.shape[axis] for tensor in tensors_in([args, kwargs]) if tensor.dim() > axis]
+    sizes = [tensor.shape[axis] for tensor in inputs if tensor.dim() > axis]
     results = next((tuple(tensor.shape) for tensor in tensors_in(output) if tensor.dim()), None)
     if results is None:
         distinct = set(sizes)
@@ -107,7 +108,7 @@ def _size(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, axis: int)
             return results[place]
     flattened = {
         tensor.shape[axis]
-        for tensor in tensors_in([args, kwargs])
+        for tensor in inputs
         if tensor.dim() > axis and tensor.shape[axis] > 1 and _holds(results[0], tuple(tensor.shape), axis)
     }
     if len(flattened) > 1 or (not flattened and len(results) == 1):

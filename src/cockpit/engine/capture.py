@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import why
+from cockpit.engine.blueprint import Found
 from cockpit.engine.graph import Graph, Node, Path, Result, family
-from cockpit.engine.placement import Finder, Placements, Source
+from cockpit.engine.placement import Finder, Source
 from cockpit.engine.pull import gradient_of
+from cockpit.engine.raw import Collected, Grads, Reading, Rehearsal, Script
 from cockpit.layers import AnyForm, Form, combine
 from cockpit.layers.layout import Layout, Placement, candidates
 
@@ -27,23 +29,30 @@ class Capture:
     samples: int
     parameters: Mapping[str, Tensor]
     graph: Graph
-    paths: Sequence[Path]
-    placed: Placements
-    outputs: Sequence[Source]
+    found: Found
     forms: dict[str, list[Form]] = field(default_factory=dict)
     uncovered: dict[str, str] = field(default_factory=dict)
     handles: list[Any] = field(default_factory=list)
+    rehearsal: Rehearsal | None = None  # record what the rules read
+    script: Script | None = None  # collect only what the rules read
+    collected: Collected = field(default_factory=dict)
+    changed: bool = False  # the script no longer fits
 
     def watch(self) -> None:
         """Listen at every operation on the batch that uses a parameter."""
+        if self.script is not None:
+            nodes = list(self.graph.nodes)
+            for place, reading in self.script.readings.items():
+                self.handles.append(nodes[place].register_prehook(self._collector(place, nodes[place], reading)))
+            return
         by_node: dict[Node, list[Path]] = {}
-        for path in self.paths:
+        for path in self.found.paths:
             by_node.setdefault(path.node, []).append(path)
         for node, paths in by_node.items():
             self.handles.append(node.register_prehook(self._listener(node, paths)))
 
     def _listener(self, node: Node, paths: list[Path]) -> Any:
-        layouts = self.placed.nodes[node]
+        layouts = self.found.placed.nodes[node]
 
         def arrived(grads: tuple[Tensor | None, ...]) -> None:
             with torch.no_grad(), _no_autocast(grads):
@@ -53,9 +62,24 @@ class Capture:
 
         return arrived
 
+    def _collector(self, place: int, node: Node, reading: Reading) -> Any:
+        def arrived(grads: Grads) -> None:
+            found = reading.collect(node, grads)
+            if found is None:
+                self.changed = True
+            else:
+                self.collected[place] = found
+
+        return arrived
+
+    def complete(self) -> bool:
+        """Whether everything in the script was collected."""
+        return self.script is not None and not self.changed and len(self.collected) == len(self.script.readings)
+
     def _take(self, path: Path, grads: tuple[Tensor | None, ...], layouts: tuple[Layout | None, ...]) -> None:
         try:
-            self.forms.setdefault(path.name, []).append(gradient_of(path, grads, layouts))
+            pull = gradient_of if self.rehearsal is None else self.rehearsal.gradient_of
+            self.forms.setdefault(path.name, []).append(pull(path, grads, layouts))
         except Exception as error:  # a user's training never breaks because it is watched
             self.uncovered[path.name] = why(error)
 
@@ -80,7 +104,7 @@ def prepare(
 ) -> Capture:
     """Find every use of every parameter on the batch."""
     paths, placed = finder.paths(graph, parameters, samples, sources)
-    capture = Capture(samples, parameters, graph, paths, placed, outputs)
+    capture = Capture(samples, parameters, graph, Found(paths, placed, list(outputs)))
     reached = {path.name for path in paths}
     for name, parameter in parameters.items():
         if id(parameter) in graph.leaves and name not in reached:

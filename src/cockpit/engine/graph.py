@@ -6,6 +6,7 @@ are all just operations that share a leaf.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -22,6 +23,9 @@ REARRANGES = frozenset(
     )
 )  # fmt: skip
 
+_probe = torch.zeros(1, requires_grad=True)
+_LEAF = type((_probe * 2).grad_fn.next_functions[0][0])  # type: ignore[union-attr]
+_UNNAMED = "CppFunction"  # the class of nodes that have none of their own
 MAX_VISITS = 20_000  # steps on the ways up from one parameter
 
 
@@ -54,6 +58,7 @@ class Path:
     slot: int
     shape: tuple[int, ...]  # of the operand
     chain: tuple[Link, ...]  # from the operand down to the parameter
+    below: tuple[tuple[int, ...], ...] = ()  # shapes of the operands of the chain's nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +81,44 @@ class Graph:
     """The nodes under a root, and for each node who uses it."""
 
     def __init__(self, roots: Iterable[Node]) -> None:
-        self.users: dict[Node, list[tuple[Node, int, int]]] = {}  # node -> (user, operand of user, result of node)
         self.nodes: dict[Node, int] = {}  # node -> place in the walk
         self.leaves: dict[int, Node] = {}  # id of a parameter -> its AccumulateGrad
         self.tangled: set[str] = set()  # parameters with more ways up than can be followed
-        pending = list(roots)
-        while pending:
+        self._signature: list[Any] = []
+        nodes, note, pending = self.nodes, self._signature.append, list(roots)
+        while pending:  # on every tracked step: kept short
             node = pending.pop()
-            if node in self.nodes:
+            place = nodes.get(node)
+            if place is not None:
+                note(place)
                 continue
-            self.nodes[node] = len(self.nodes)
-            variable = getattr(node, "variable", None)
-            if variable is not None:
+            nodes[node] = len(nodes)
+            kind = type(node)
+            if kind is _LEAF:
+                variable = node.variable
                 self.leaves[id(variable)] = node
+                note(id(variable))
+                continue
+            note(kind if kind.__name__ != _UNNAMED else node.name())
+            for operand, output in node.next_functions:
+                note(output if operand is not None else None)
+                if operand is not None:
+                    pending.append(operand)
+
+    @cached_property
+    def users(self) -> dict[Node, list[tuple[Node, int, int]]]:
+        """For each node (user, operand of the user, result of the node)."""
+        found: dict[Node, list[tuple[Node, int, int]]] = {}
+        for node in self.nodes:
             for slot, (operand, output) in enumerate(node.next_functions):
                 if operand is not None:
-                    self.users.setdefault(operand, []).append((node, slot, output))
-                    pending.append(operand)
+                    found.setdefault(operand, []).append((node, slot, output))
+        return found
+
+    @cached_property
+    def signature(self) -> tuple[Any, ...]:
+        """Operations, edges and parameters: equal for two graphs that differ in shapes and values only."""
+        return tuple(self._signature)
 
     def __contains__(self, node: Node) -> bool:
         return node in self.nodes
@@ -107,7 +133,7 @@ class Graph:
 
     def checkpointed(self) -> bool:
         """Whether a part of the forward pass is recomputed during backward (``torch.utils.checkpoint``)."""
-        return any(family(node) == "CheckpointFunctionBackward" or _recomputed(node) for node in self.nodes)
+        return any(family(node) == "CheckpointFunctionBackward" or recomputed(node) for node in self.nodes)
 
     def paths(self, parameters: Mapping[str, Tensor], through: Iterable[Node]) -> Iterator[Path]:
         """Yield every way from an operation to a parameter; nodes in ``through`` are passed, not stopped at."""
@@ -132,15 +158,29 @@ class Graph:
                         for result in range(len(shapes(user))):
                             stack.append((user, result, (Link(user, slot, result), *chain)))
                     else:
-                        yield Path(name, user, slot, shapes(below)[used], chain)
+                        yield Path(name, user, slot, shapes(below)[used], chain, _shapes_below(chain))
 
 
-def _recomputed(node: Node) -> bool:
-    for saved in ("mat1", "self", "input", "result"):
-        hook = getattr(getattr(node, f"_raw_saved_{saved}", None), "unpack_hook", None)
+def _shapes_below(chain: tuple[Link, ...]) -> tuple[tuple[int, ...], ...]:
+    """Shape of the operand that each link leads down to; the last is the parameter's."""
+    operands = (link.node.next_functions[link.slot] for link in chain)
+    return tuple(shapes(node)[output] for node, output in operands)
+
+
+def recomputed(node: Node) -> bool:
+    """Whether what the operation saved is recomputed when it is read (``torch.utils.checkpoint``)."""
+    kind: Any = type(node)
+    for name in _saved_by(kind):
+        hook = getattr(getattr(node, name, None), "unpack_hook", None)
         if hook is not None and getattr(hook, "__qualname__", "").startswith("_checkpoint_hook"):
             return True
     return False
+
+
+@cache
+def _saved_by(kind: type) -> tuple[str, ...]:
+    names = (f"_raw_saved_{saved}" for saved in ("mat1", "self", "input", "result"))
+    return tuple(name for name in names if hasattr(kind, name))
 
 
 def edge(node: Node, output: int = 0) -> torch.autograd.graph.GradientEdge:

@@ -1,94 +1,136 @@
-"""Exact histograms of gradient elements, mostly without looking at the elements.
+"""Exact histograms of numbers that are there, on a CPU mostly without looking up the bin of each.
 
-Nearly every element is so small that its sign alone decides its bin. So signs are counted (of factors, where g_n is an
-outer product), and only the elements beyond the first edges are compared with the bins.
+Gradient elements are small: of a chunk, few edges lie between the smallest and the largest. How many elements are not
+below such an edge is one comparison and one sum, both much faster than a look-up; differences of these numbers are the
+counts.
 """
 
+from functools import cached_property
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from cockpit.engine.binning import Bins
+from cockpit.layers.forms import Scratch
 
-CHUNK = 2**22
+EXACT = 2**24  # the sum of so many ones is exact in single precision
+LANES = 64  # copies of the counts on a GPU, so that not all threads add to the same place
+PIECE = 2**24  # elements looked up at once on a GPU
 
-
-def elements_1d(g: Tensor, bins: Bins) -> Tensor:
-    """Histogram of all elements of ``g``: [bins]."""
-    radius, below, zero = bins.near_zero
-    beyond = g.abs() >= radius
-    if below != zero and g.device.type == "cpu" and int(beyond.sum()) > g.numel() // 3:
-        return _by_floor(g, bins, zero)
-    large = g[beyond]
-    counts = _counts(bins.index(large), bins.count)
-    small_negative = torch.count_nonzero(g < 0) - torch.count_nonzero(large < 0)
-    counts[below] += small_negative
-    counts[zero] += g.numel() - large.numel() - small_negative
-    return counts
+# Seconds on a core of 2023, for each call and each element: only their proportions matter.
+PASS, PASS_EACH = 6e-6, 0.08e-9
+SEARCH, SEARCH_EACH = 15e-6, 18e-9
+GUESS, GUESS_EACH = 60e-6, 2.5e-9
 
 
-def _by_floor(g: Tensor, bins: Bins, zero: int) -> Tensor:
-    """Many elements beyond the first edges: round down to bins, then look again at those on the verge of an edge."""
-    scaled = g * (bins.count / (bins.high - bins.low))
-    floored = scaled.floor().clamp_(-zero, bins.count - zero - 1)
-    counts = torch.histc(floored + 0.5, bins.count, -zero, bins.count - zero).long()
-    nearest = scaled.round()
-    verge = (scaled - nearest).abs_() <= 8 * torch.finfo(g.dtype).eps * bins.count
-    verge &= nearest != 0
-    if bool(verge.any()):
-        counts += _counts(bins.index(g[verge]), bins.count)
-        counts -= _counts(floored[verge].long() + zero, bins.count)
-    return counts
+def extremes(g: Tensor) -> tuple[float, float]:
+    """Smallest and largest element; NaN if there is one."""
+    if not g.numel():
+        return 0.0, 0.0
+    low, high = torch.aminmax(g)
+    return float(low), float(high)
 
 
-def elements_2d(g: Tensor, theta_bins: Tensor, bins: Bins, parameter_bins: Bins) -> Tensor:
-    """Histogram of (g_nd, theta_d) for ``g`` [n, D]: [gradient bins, parameter bins]."""
-    radius, below, zero = bins.near_zero
-    large = g.abs() >= radius
-    negative = (~large & (g < 0)).sum(0)  # [D]
-    rest = g.shape[0] - large.sum(0) - negative
-    counts = torch.zeros(bins.count, parameter_bins.count, dtype=torch.int64, device=g.device)
-    counts[below].index_add_(0, theta_bins, negative)
-    counts[zero].index_add_(0, theta_bins, rest)
-    columns = large.nonzero(as_tuple=True)[1]
-    joint = bins.index(g[large]) * parameter_bins.count + theta_bins[columns]
-    return counts + _counts(joint, counts.numel()).view_as(counts)
+def count(g: Tensor, bins: Bins, within: tuple[float, float], scratch: Scratch) -> Tensor:
+    """Histogram of all elements of ``g``, on a CPU, given its smallest and largest: [bins]."""
+    reached, size = bins.reached(*within), g.numel()
+    if not _few(len(reached), size, within):
+        return torch.bincount(bins.index(g).reshape(-1), minlength=bins.count)
+    flags = scratch.take("flags", tuple(g.shape), g)
+    above = [float(size), *(total(torch.ge(g, edge, out=flags)) for edge in _edges(bins, reached, g)), 0.0]
+    counts = np.zeros(bins.count, np.int64)
+    counts[reached.start : reached.stop + 1] = -np.diff(above)
+    return torch.from_numpy(counts)
 
 
-def outer_1d(row: Tensor, col: Tensor, bins: Bins) -> Tensor:
-    """Histogram of row_no col_ni over n, o, i without forming the products: [bins]."""
-    radius, below, zero = bins.near_zero
-    small = row.abs() * col.abs().amax(1, keepdim=True) < radius  # [N, O]: all products of this row are near zero
-    negative = _negative_products(row, col, small)
-    counts = torch.zeros(bins.count, dtype=torch.int64, device=row.device)
-    counts[below] += negative
-    counts[zero] += small.sum() * col.shape[1] - negative
-    sample, output = (~small).nonzero(as_tuple=True)
-    for n, o in zip(*_pieces(sample, output, col.shape[1]), strict=True):
-        counts += elements_1d(row[n, o, None] * col[n], bins)
-    return counts
+def looked_up(g: Tensor, bins: Bins) -> Tensor:
+    """Histogram of all elements of ``g`` on any device, without waiting for it: [bins]."""
+    counts = torch.zeros(LANES, bins.count, dtype=torch.int64, device=g.device)
+    for piece in g.reshape(-1).split(PIECE):
+        _add(counts, bins.index(piece))
+    return counts.sum(0)
 
 
-def outer_2d(row: Tensor, col: Tensor, theta: Tensor, bins: Bins, parameter_bins: Bins) -> Tensor:
-    """Histogram of (row_no col_ni, theta_oi): signs are counted by products of 0/1 matrices."""
-    radius, below, zero = bins.near_zero
-    small = row.abs() * col.abs().amax(1, keepdim=True) < radius
-    theta_bins = parameter_bins.index(theta)  # [O, I]
-    up, down = (small & (row > 0)).float(), (small & (row < 0)).float()
-    negative = (up.mT @ (col < 0).float() + down.mT @ (col > 0).float()).long()  # [O, I], at most N: exact
-    rest = small.sum(0)[:, None] - negative
-    counts = torch.zeros(bins.count, parameter_bins.count, dtype=torch.int64, device=row.device)
-    counts[below].index_add_(0, theta_bins.reshape(-1), negative.reshape(-1))
-    counts[zero].index_add_(0, theta_bins.reshape(-1), rest.reshape(-1))
-    sample, output = (~small).nonzero(as_tuple=True)
-    for n, o in zip(*_pieces(sample, output, col.shape[1]), strict=True):
-        joint = bins.index(row[n, o, None] * col[n]) * parameter_bins.count + theta_bins[o]
-        counts += _counts(joint, counts.numel()).view_as(counts)
-    return counts
+def looked_up_2d(g: Tensor, theta: Tensor, bins: Bins, parameter_bins: Bins) -> Tensor:
+    """Histogram of (g_nd, theta_d) for ``g`` [n, D] on any device, without waiting: [gradient, parameter bins]."""
+    counts = torch.zeros(LANES, bins.count * parameter_bins.count, dtype=torch.int64, device=g.device)
+    second = parameter_bins.index(theta.reshape(-1))
+    for piece in g.split(max(1, PIECE // max(1, g.shape[1]))):
+        _add(counts, (bins.index(piece) * parameter_bins.count + second).reshape(-1))
+    return counts.sum(0).view(bins.count, parameter_bins.count)
+
+
+class Axis:
+    """The parameter axis of a joint histogram: a parameter and its bins."""
+
+    def __init__(self, theta: Tensor, bins: Bins) -> None:
+        self.theta, self.bins = theta, bins
+
+    @cached_property
+    def index(self) -> Tensor:
+        """The bin of each element, of the parameter's shape."""
+        return self.bins.index(self.theta)
+
+    @cached_property
+    def within(self) -> tuple[float, float]:
+        """Smallest and largest element."""
+        return extremes(self.theta)
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """Elements of the parameter in each bin: float64 [bins]."""
+        return count(self.theta, self.bins, self.within, Scratch()).double()
+
+    def weigh(self, weights: Tensor, scratch: Scratch) -> Tensor:
+        """Sum whole numbers, one for each element of the parameter, by bin: float64 [bins]."""
+        reached = self.bins.reached(*self.within)
+        if not _few(3 * len(reached), self.theta.numel(), self.within):
+            return torch.bincount(self.index.reshape(-1), weights.reshape(-1).double(), self.bins.count)
+        flags = scratch.take("theta", tuple(self.theta.shape), self.theta)
+        above = [float(weights.sum(dtype=torch.float64))]
+        for edge in _edges(self.bins, reached, self.theta):
+            torch.ge(self.theta, edge, out=flags)
+            above.append(float(flags.mul_(weights).sum(dtype=torch.float64)))
+        sums = np.zeros(self.bins.count)
+        sums[reached.start : reached.stop + 1] = -np.diff([*above, 0.0])
+        return torch.from_numpy(sums)
+
+
+class Joint:
+    """Joint histogram of (g_nd, theta_d) over chunks of samples, on a CPU."""
+
+    def __init__(self, axis: Axis, bins: Bins) -> None:
+        self._axis, self._bins = axis, bins
+        self._counts = torch.zeros(bins.count, axis.bins.count, dtype=torch.float64)
+        self._all = np.zeros(bins.count + 1)  # samples of which every element is at or above the lower edge of a bin
+        self._above: dict[int, Tensor] = {}  # samples at or above an inner edge, where not all or none are, [D]
+
+    def add(self, g: Tensor, within: tuple[float, float], scratch: Scratch) -> None:
+        """Count a chunk [n, D]."""
+        bins, reached = self._bins, self._bins.reached(*within)
+        if not _few(len(reached), g.numel(), within):
+            joint = bins.index(g) * self._axis.bins.count + self._axis.index.reshape(-1)
+            self._counts.view(-1).add_(torch.bincount(joint.reshape(-1), minlength=self._counts.numel()))
+            return
+        self._all[: reached.start + 1] += len(g)
+        flags = scratch.take("flags", tuple(g.shape), g)
+        for k, edge in zip(reached, _edges(bins, reached, g), strict=True):
+            found = torch.ge(g, edge, out=flags).sum(0)
+            self._above[k] = found if k not in self._above else self._above[k].add_(found)
+
+    def counts(self, scratch: Scratch) -> Tensor:
+        """Everything counted so far: [gradient bins, parameter bins]."""
+        above = torch.zeros(self._bins.count + 1, self._axis.bins.count, dtype=torch.float64)
+        above += torch.from_numpy(self._all)[:, None] * self._axis.counts
+        for k, found in self._above.items():
+            above[k + 1] += self._axis.weigh(found.view(self._axis.theta.shape), scratch)
+        return (self._counts + above[:-1] - above[1:]).long()
 
 
 def rows_1d(value: Tensor, elements: int, bins: Bins) -> Tensor:
     """Histogram of the rows that are not zero, and of all the zeros beside them."""
-    counts = elements_1d(value, bins)
+    counts = count(value, bins, extremes(value), Scratch()) if value.device.type == "cpu" else looked_up(value, bins)
     counts[bins.near_zero[2]] += elements - value.numel()
     return counts
 
@@ -97,22 +139,31 @@ def rows_2d(value: Tensor, index: Tensor, samples: int, theta: Tensor, bins: Bin
     """Histogram of (g, theta) where g_n has the rows ``value`` [M, E] at ``index`` and zeros elsewhere."""
     theta_bins = parameter_bins.index(theta)  # [V, E]
     joint = bins.index(value) * parameter_bins.count + theta_bins[index]
-    counts = _counts(joint, bins.count * parameter_bins.count).view(bins.count, parameter_bins.count)
+    counts = torch.bincount(joint.reshape(-1), minlength=bins.count * parameter_bins.count)
+    counts = counts.view(bins.count, parameter_bins.count)
     visits = torch.bincount(index, minlength=theta.shape[0])
     zeros = (samples - visits)[:, None].expand_as(theta)
     counts[bins.near_zero[2]].index_add_(0, theta_bins.reshape(-1), zeros.reshape(-1))
     return counts
 
 
-def _negative_products(row: Tensor, col: Tensor, small: Tensor) -> Tensor:
-    up, down = (small & (row > 0)).sum(1), (small & (row < 0)).sum(1)
-    return (up * (col < 0).sum(1) + down * (col > 0).sum(1)).sum()
+def _few(edges: int, size: int, within: tuple[float, float]) -> bool:
+    """Whether comparing all elements with each edge is faster than looking up their bins."""
+    if within[0] != within[0] or within[1] != within[1]:  # NaN is not below any edge
+        return False
+    return edges * (PASS + PASS_EACH * size) < min(SEARCH + SEARCH_EACH * size, GUESS + GUESS_EACH * size)
 
 
-def _pieces(sample: Tensor, output: Tensor, width: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    step = max(1, CHUNK // max(1, width))
-    return sample.split(step), output.split(step)
+def total(flags: Tensor) -> float:
+    """Number of ones among zeros, exact whatever the size."""
+    return float(flags.sum() if flags.numel() <= EXACT else flags.sum(dtype=torch.float64))
 
 
-def _counts(index: Tensor, size: int) -> Tensor:
-    return torch.bincount(index.reshape(-1), minlength=size)
+def _edges(bins: Bins, reached: range, like: Tensor) -> list[float]:
+    edges = bins.thresholds if like.dtype == torch.float32 else bins.inner
+    return edges[reached.start : reached.stop]
+
+
+def _add(counts: Tensor, index: Tensor) -> None:
+    lanes = torch.arange(len(index), device=index.device).remainder_(LANES).mul_(counts.shape[1])
+    counts.view(-1).scatter_add_(0, lanes.add_(index), torch.ones_like(index))

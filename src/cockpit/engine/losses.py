@@ -1,14 +1,15 @@
 """Individual losses: each sample's contribution to the number that is backpropagated."""
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cockpit.core.errors import Undefined, why
+from cockpit.core.errors import Undefined
 from cockpit.engine.graph import Result
 from cockpit.layers.layout import Layout
 
@@ -20,42 +21,64 @@ class LossCall:
     """One evaluation of the loss: noted on the autograd node of what it returned."""
 
     output: int  # which output of the node
-    scalar: bool
-    values: Tensor | str  # unreduced and detached, or why there are none
-    factor: float = 1.0  # from their sum to a scalar output
+    module: nn.Module | None = None  # to be evaluated once more, without its reduction
+    arguments: tuple[Any, ...] = ()
+    result: Tensor | None = None  # what the loss returned, or the individual losses that the user handed over
+    factor: float | None = None  # from the sum of the values to the loss; None: by the module's reduction
     prediction: Result | None = None  # what the loss compares with the targets
     given: Result | None = None  # individual losses handed over by the user
     arrived: Tensor | None = None  # gradient at the output: the user's multiplier
+    prompt: bool = True  # numbers may be looked at at once
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what the loss saw."""
+        seen = self.prediction or self.given
+        return () if seen is None else seen.shape
 
     @classmethod
-    def of_module(cls, module: nn.Module, args: tuple[Any, ...], output: Tensor, individual: bool) -> "LossCall":
-        """A loss module was called; ``individual``: its unreduced values are needed."""
+    def of_module(cls, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> "LossCall":
+        """A loss module was called."""
         first = args[0] if args and isinstance(args[0], Tensor) and args[0].grad_fn is not None else None
-        values: Tensor | str = "individual losses were not asked for"
-        factor = 1.0
-        if individual:
-            try:
-                values, factor = (output.detach(), 1.0) if output.dim() else _unreduced(module, args, output.detach())
-            except Exception as error:
-                values = why(error)
+        detached = tuple(arg.detach() if isinstance(arg, Tensor) else arg for arg in args)
         prediction = None if first is None else Result.of(first)
-        return cls(output.output_nr, output.dim() == 0, values, factor, prediction)
+        return cls(output.output_nr, module, detached, output.detach(), prediction=prediction)
 
     @classmethod
     def of_values(cls, values: Tensor, mean: Tensor) -> "LossCall":
         """The user handed over individual losses and backpropagates their mean."""
-        return cls(mean.output_nr, True, values.detach(), 1 / max(1, values.numel()), given=Result.of(values))
+        factor = 1 / max(1, values.numel())
+        return cls(mean.output_nr, result=values.detach(), factor=factor, given=Result.of(values))
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Everything that :meth:`contributions` reads, in a fixed order."""
+        yield from (arg for arg in self.arguments if isinstance(arg, Tensor))
+        yield from (tensor for tensor in (self.result, self.arrived) if tensor is not None)
+
+    def like(self) -> "LossCall":
+        """The same call on memory of our own."""
+        arguments = tuple(torch.empty_like(arg) if isinstance(arg, Tensor) else arg for arg in self.arguments)
+        result, arrived = (None if t is None else torch.empty_like(t) for t in (self.result, self.arrived))
+        return replace(self, arguments=arguments, result=result, arrived=arrived, prompt=False)
 
     def contributions(self, samples: int, placed: Layout | str) -> Tensor:
         """Return each sample's share of the backpropagated number, [samples]."""
-        if isinstance(self.values, str):
-            raise Undefined(self.values)
         if isinstance(placed, str):
             raise Undefined(placed)
         if self.arrived is None:
             raise Undefined("the loss took no part in the backward pass")
-        weighted = self.values * (self.factor * self.arrived)
-        return self._layout(tuple(self.values.shape), samples, placed).sums(weighted.double())
+        values, factor = self._values()
+        weighted = values * (factor * self.arrived)
+        return self._layout(tuple(values.shape), samples, placed).sums(weighted.double())
+
+    def _values(self) -> tuple[Tensor, float | Tensor]:
+        """Unreduced losses, and the factor from their sum to the loss."""
+        assert self.result is not None
+        if self.factor is not None:
+            return self.result, self.factor
+        if self.result.dim():
+            return self.result, 1.0
+        return _unreduced(self.module, self.arguments, self.result, self.prompt)
 
     def _layout(self, shape: tuple[int, ...], samples: int, placed: Layout) -> Layout:
         """Where the samples are in the values: as in what the loss saw, with or without an axis of classes."""
@@ -75,8 +98,10 @@ class LossCall:
         )
 
 
-def _unreduced(module: nn.Module | None, args: tuple[Any, ...], total: Tensor) -> tuple[Tensor, float]:
-    """Evaluate the loss once more with ``reduction="none"``."""
+def _unreduced(
+    module: nn.Module | None, args: tuple[Any, ...], total: Tensor, prompt: bool
+) -> tuple[Tensor, float | Tensor]:
+    """Evaluate the loss once more with ``reduction="none"``; ``prompt``: check that it is the reduction it says."""
     reduction = getattr(module, "reduction", None)
     if module is None or reduction not in ("mean", "sum", "batchmean"):
         raise Undefined(
@@ -86,15 +111,29 @@ def _unreduced(module: nn.Module | None, args: tuple[Any, ...], total: Tensor) -
     twin = copy.copy(module)
     twin.reduction = "none"  # type: ignore[assignment]
     with torch.no_grad():
-        values = type(module).forward(twin, *args).detach()
-    summed = float(values.sum())
+        values = type(module).forward(twin, *(_single(arg) for arg in args)).detach()
     known = {"mean": 1 / max(1, values.numel()), "sum": 1.0, "batchmean": 1 / max(1, len(values))}[reduction]
-    tolerance = TOLERANCE.get(values.dtype, 2e-2) * max(float(values.abs().sum()) * known, 1e-30)
+    weighted = isinstance(module, nn.CrossEntropyLoss | nn.NLLLoss)  # weights and ignored targets: another denominator
+    if not prompt:
+        return values, _denominator(values, total, known) if weighted else known
+    summed = float(values.sum())
+    tolerance = TOLERANCE.get(total.dtype, 2e-2) * max(float(values.abs().sum()) * known, 1e-30)
     if not abs(summed) < float("inf") or abs(summed * known - float(total)) <= tolerance:
         return values, known
-    if isinstance(module, nn.CrossEntropyLoss | nn.NLLLoss) and summed:
-        return values, float(total) / summed  # class weights and ignored targets change the denominator
+    if weighted and summed:
+        return values, float(total) / summed
     raise Undefined(f"{type(module).__name__} is not the {reduction} of its individual losses")
+
+
+def _denominator(values: Tensor, total: Tensor, known: float) -> Tensor:
+    summed = values.sum()
+    return torch.where(summed == 0, known, total.to(values.dtype) / summed)
+
+
+def _single(arg: Any) -> Any:
+    """Half precision is widened, as autocast does around a loss."""
+    half = isinstance(arg, Tensor) and arg.dtype in (torch.float16, torch.bfloat16)
+    return arg.float() if half else arg
 
 
 def share(values: Tensor, total: float, samples: int) -> Tensor:

@@ -9,6 +9,8 @@ DOT_GRAD = "dot_grad"  # <g_n, g>
 SUM_SQ = "sum_sq"  # sum_n g_n^2, elementwise
 ABS_MAX = "abs_max"  # largest |g_n,j|
 LOSSES = "losses"  # individual losses
+GRADIENT = "gradient"  # ||g||
+DISTANCE = "distance"  # ||theta_t - theta_0||
 UPDATE = "update"  # theta_{t+1} - theta_t
 LINE = "line"  # losses and slopes at both ends of the step
 MAX_EIGENVALUE = "max_eigenvalue"
@@ -38,7 +40,30 @@ class Diagonal:
     samples: int = 1
 
 
-Need = str | Hist1d | Hist2d | Diagonal
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Its trace, of each parameter and each estimate."""
+
+    diagonal: Diagonal
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseToCurvature:
+    """sum_j [sum_n g_n,j^2] / (h_j + epsilon) of each parameter; asks for ``SUM_SQ`` and the diagonal as well."""
+
+    diagonal: Diagonal
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class SignalToNoise:
+    """sum_j g_j^2 / var_j and the number of terms, of each parameter; asks for ``SUM_SQ`` and ``DOT_GRAD`` as well."""
+
+    correction: int  # the variance is divided by B - correction
+    epsilon: float = 0.0
+
+
+Need = str | Hist1d | Hist2d | Diagonal | Trace | NoiseToCurvature | SignalToNoise
 
 PER_SAMPLE = (SQ_NORM, DOT_GRAD, SUM_SQ, ABS_MAX, LINE)
 

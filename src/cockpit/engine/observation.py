@@ -1,80 +1,49 @@
 """What is known about one tracked step: the object that quantities measure.
 
-A step may consist of several backward passes (gradient accumulation); their samples form one batch of ``batch_size``.
+Parameter-sized tensors exist while the step lasts. Small numbers are put aside for the host (``numbers``) and may be
+read later, when training has long gone on: most quantities read nothing else.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
-from cockpit.engine import statistics
 from cockpit.engine.binning import Bins
 from cockpit.engine.lanczos import Eigenpair
-from cockpit.engine.needs import ABS_MAX, DOT_GRAD, SQ_NORM, SUM_SQ, Diagonal, Hist1d, Hist2d, Need, per_sample
-from cockpit.engine.statistics import Statistics, Wanted
-from cockpit.layers.forms import AnyForm, Dense, joined, scale
+from cockpit.engine.line import Line, LineEnd
+from cockpit.engine.microbatch import Microbatch, Vectors, summed
+from cockpit.engine.motion import Motion
+from cockpit.engine.needs import (
+    ABS_MAX,
+    DISTANCE,
+    DOT_GRAD,
+    GRADIENT,
+    LOSSES,
+    SQ_NORM,
+    UPDATE,
+    Diagonal,
+    Hist1d,
+    Hist2d,
+    Need,
+    NoiseToCurvature,
+    SignalToNoise,
+    Trace,
+    per_sample,
+)
+from cockpit.engine.numbers import Key, Numbers
+from cockpit.engine.reduction import Reduction, rounding_of, unsettled
+from cockpit.engine.statistics import Direction
+from cockpit.engine.vectors import square_norms
 
-Vectors = dict[str, Tensor]
-ROUNDING = {torch.float64: 1e-10, torch.float32: 2e-5}
-
-
-@dataclass
-class Microbatch:
-    """One backward pass; shares and forms still carry the loss scale."""
-
-    samples: int
-    loss: Tensor
-    forms: dict[str, AnyForm]
-    uncovered: dict[str, str]
-    shares: Tensor | str  # each sample's share of the loss, or why it is not known
-    coupled: bool = False
-    diagonals: dict[Diagonal, list[Vectors] | str] = field(default_factory=dict)
-    eigenpair: Eigenpair | str | None = None
-    factor: float = 0.0  # what the forms have been multiplied with; 0: not yet widened
-    origin: tuple[object, ...] = ()  # the forward calls it goes back to
-
-    def join(self, other: "Microbatch") -> None:
-        """Add a second backward pass over the same forward call: the same samples, not more of them."""
-        self.loss = self.loss + other.loss
-        for name, form in other.forms.items():
-            mine = self.forms.get(name)
-            self.forms[name] = form if mine is None else joined(mine, form)
-        self.uncovered.update(other.uncovered)
-        both = isinstance(self.shares, Tensor) and isinstance(other.shares, Tensor)
-        self.shares = self.shares + other.shares if both else other.shares  # type: ignore[operator]
-        for need, found in other.diagonals.items():
-            known = self.diagonals.get(need)
-            if isinstance(known, list) and isinstance(found, list):
-                found = [_summed(list(pair), 1.0) for pair in zip(known, found, strict=True)]
-            self.diagonals[need] = known if isinstance(known, str) else found
-        if self.eigenpair is not None:
-            self.eigenpair = "the Hessian of several accumulated backward passes cannot be multiplied with"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """The step seen along its own direction: losses, slopes and their noise at its two ends."""
-
-    step: int
-    length: float
-    losses: tuple[float, float]
-    slopes: tuple[float, float]
-    loss_variances: tuple[float, float]
-    slope_variances: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class LineEnd:
-    """One end of a :class:`Line`."""
-
-    loss: float
-    slope: float
-    loss_variance: float
-    slope_variance: float
+Numeric = NDArray[np.float64]
+LOSS = "loss"
+NEW_REGULARISER = "a regularisation term appeared in the loss at this step; the next steps are measured without it"
 
 
 @dataclass
@@ -95,67 +64,121 @@ class Observation:
     line: Line | str | None = None
     root: Tensor | None = None
     leaves: list[Tensor] = field(default_factory=list)  # the parameters themselves, for quantities of the paper's kind
-    _statistics: dict[str, Statistics] = field(default_factory=dict)
-    _mean: Vectors = field(default_factory=dict)
-    regularised: bool = False
     half: torch.dtype | None = None  # half precision inside the step (autocast): gradients are rounded more
+    regularised: set[str] = field(default_factory=set)  # parameters whose gradient has a part that no sample gave
+    prompt: bool = True  # numbers may be looked at at once; else decisions that need them come late
+    numbers: Numbers = field(default_factory=Numbers)
+    names: list[str] = field(default_factory=list)  # covered parameters: the rows of per-sample numbers
+    all_names: list[str] = field(default_factory=list)
+    rounding: float = 0.0
+    _eigenpair: Eigenpair | str | None = None
+
+    def __post_init__(self) -> None:
+        self.batch_size = sum(micro.samples for micro in self.microbatches)  #: number of samples of the step
+        self.all_names = self.all_names or list(self.parameters)
+        self.moved_names: list[str] = []
+        self._totals: dict[Key, Numeric] = {}
+        self._means: dict[str, float] | None = None
+        self._scatter: tuple[float, float, float] | None = None
+        if self.parameters:
+            self.rounding = rounding_of(next(iter(self.parameters.values())), self.half)
+        self.reduction = Reduction(
+            self.microbatches,
+            self.parameters,
+            self.gradient,
+            self.batch_size,
+            self.numbers,
+            self.regularised,
+            self.prompt,
+            self.rounding,
+        )
+        self._shares = next((micro.shares for micro in self.microbatches if isinstance(micro.shares, str)), None)
+        if LOSS in self.numbers:  # a replayed step comes with its numbers
+            self._shares = None if LOSSES in self.numbers else "individual losses were not asked for"
+            self._eigenpair = self._found_eigenpair()
+        elif self.microbatches:
+            self.numbers.put(LOSS, reduce(torch.add, (micro.loss for micro in self.microbatches)))
+            if self._shares is None:
+                shares = [micro.shares for micro in self.microbatches if isinstance(micro.shares, Tensor)]
+                self.numbers.put(LOSSES, shares[0] if len(shares) == 1 else torch.cat(shares))
+            self._eigenpair = self._found_eigenpair()
+
+    # ---- the loss
 
     @property
     def loss(self) -> float:
         """The number that was backpropagated, summed over the backward passes of the step."""
-        if not self.microbatches:
+        if LOSS not in self.numbers:
             raise Undefined(self.flaw or "no backward pass was seen in this step")
-        return float(reduce(torch.add, (micro.loss for micro in self.microbatches))) / self.loss_scale
-
-    @property
-    def batch_size(self) -> int:
-        """Number of samples of the step."""
-        return sum(micro.samples for micro in self.microbatches)
+        return float(self.numbers[LOSS]) / self.loss_scale
 
     @cached_property
-    def losses(self) -> Tensor:
+    def losses(self) -> Numeric:
         """Individual losses, [B]; their mean is the data part of the loss."""
-        for micro in self.microbatches:
-            if isinstance(micro.shares, str):
-                raise Undefined(micro.shares)
-        shares = [micro.shares for micro in self.microbatches if isinstance(micro.shares, Tensor)]
-        return torch.cat(shares) * (self.batch_size / self.loss_scale)
+        if self._shares is not None or LOSSES not in self.numbers:
+            raise Undefined(self._shares or self.flaw or "no backward pass was seen in this step")
+        return self.numbers[LOSSES].astype(np.float64) * (self.batch_size / self.loss_scale)
 
     @property
     def uncovered(self) -> dict[str, str]:
         """Parameters without individual gradients, and why."""
         return {name: why for micro in self.microbatches for name, why in micro.uncovered.items()}
 
-    # ---- individual gradients
+    # ---- while the step lasts: compute what the quantities need
 
-    def prepare(self, needs: frozenset[Need], line: Vectors | None = None) -> None:
-        """Compute the statistics that the quantities of this step need, in one pass over the parameters."""
-        if not per_sample(needs) and line is None:
+    def prepare(self, needs: frozenset[Need], line: Mapping[str, Direction] | None = None) -> None:
+        """Compute the numbers that the quantities of this step need, in one pass over the parameters."""
+        samples = per_sample(needs) or line is not None
+        if (GRADIENT in needs or samples) and self.gradient:
+            self.numbers.put(GRADIENT, square_norms(list(self.gradient.values())))
+        if DISTANCE in needs and self.start:
+            self._put_distance()
+        if samples:
+            self._require_samples()
+            self.names = self.covered()
+            self.reduction.prepare(self.names, needs, line, self.loss_scale)
+        for need in needs:
+            if isinstance(need, Trace):
+                self._put_traces(need)
+            elif isinstance(need, NoiseToCurvature) and self.names:
+                self._put_noise(need)
+
+    def _put_distance(self) -> None:
+        moved = [theta - self.start[name].to(theta.device) for name, theta in self.parameters.items()]
+        self.numbers.put(DISTANCE, square_norms(moved))
+
+    def _put_traces(self, need: Trace) -> None:
+        try:
+            estimates = self.diagonal(need.diagonal)
+        except Undefined:
             return
-        self._require_samples()
-        wanted = Wanted(
-            sq_norm=SQ_NORM in needs,
-            sum_sq=SUM_SQ in needs,
-            abs_max=ABS_MAX in needs,
-            hist1d=tuple(need.bins for need in needs if isinstance(need, Hist1d)),
-            hist2d=tuple((need.gradient, need.parameter) for need in needs if isinstance(need, Hist2d)),
-        )
-        centred = bool({SQ_NORM, DOT_GRAD, SUM_SQ} & needs)
-        self._scale()
-        for name in self.covered():
-            directions = {"grad": self.gradient[name]} if centred else {}
-            if line is not None and name in line:
-                directions["line"] = line[name]
-            self._statistics[name] = self._of_parameter(name, wanted, directions)
-            if centred:
-                self._mean[name] = self._data_part(name)
+        zero = next(iter(self.parameters.values())).new_zeros((), dtype=torch.float64)
+        rows = [[e[name].double().sum() if name in e else zero for name in self.parameters] for e in estimates]
+        self.numbers.put(need, torch.stack([torch.stack(row) for row in rows]))
 
-    def project(self, direction: Vectors) -> Tensor:
-        """<g_n, v> summed over all covered parameters, [B], for a direction that was not known before."""
-        self._require_samples()
-        self._scale()
-        parts = [self._of_parameter(name, Wanted(), {"v": direction[name]}).dots["v"] for name in self.covered()]
-        return reduce(torch.add, parts)
+    def _put_noise(self, need: NoiseToCurvature) -> None:
+        try:
+            self.reduction.put_noise(need, mean_of(self.diagonal(need.diagonal)))
+        except Undefined:
+            return
+
+    def moved(self, update: Vectors, leaving: bool = False, motion: Motion | None = None) -> None:
+        """The optimizer has stepped: put its length aside and, for a line that begins here, <g_n, update>."""
+        self.update, self.moved_names = update, list(update)
+        self.numbers.put(UPDATE, square_norms(list(update.values())))
+        if leaving and self.reduction.statistics:
+            lengths = None if motion is None else self._squares(UPDATE)
+            self.reduction.moved(update, lengths, motion)
+
+    def release(self) -> None:
+        """The step is over: let go of everything but the numbers."""
+        self.parameters, self.gradient, self.update, self.start = {}, {}, None, {}
+        self.root, self.leaves = None, []
+        self.reduction = Reduction([], {}, {}, self.batch_size, self.numbers, self.regularised, False, 0.0)
+        for micro in self.microbatches:
+            micro.forms, micro.diagonals = {}, {}
+
+    # ---- individual gradients
 
     def covered(self) -> list[str]:
         """Parameters with individual gradients."""
@@ -163,34 +186,86 @@ class Observation:
         took_part = {name for micro in self.microbatches for name in micro.forms}
         return [name for name in self.parameters if name in took_part and name not in missing]
 
+    def total(self, key: Key) -> Numeric:
+        """Per-sample numbers summed over the covered parameters, [B]."""
+        if key not in self._totals:
+            self._totals[key] = self._rows(key).sum(axis=0, dtype=np.float64)
+        return self._totals[key]
+
     def sq_norms(self) -> Vectors:
         """||g_n||^2 of each covered parameter, [B]."""
-        return {name: _known(found.sq_norm) for name, found in self._all()}
+        return self._by_name(SQ_NORM)
 
-    def dots(self, direction: str = "grad") -> Vectors:
-        """<g_n, mean gradient>, or <g_n, last step>, of each covered parameter, [B]."""
-        return {name: found.dots[direction] for name, found in self._all() if direction in found.dots}
+    def dots(self, direction: str = DOT_GRAD) -> Vectors:
+        """<g_n, mean gradient> of each covered parameter, [B]."""
+        return self._by_name(direction)
+
+    def mean_sq(self) -> dict[str, float]:
+        """||mean_n g_n||^2 of each covered parameter."""
+        if self._means is None:
+            self._means = self._mean_sq()
+        return self._means
+
+    def _mean_sq(self) -> dict[str, float]:
+        self._require(DOT_GRAD)
+        if not self.regularised:
+            whole = self._squares(GRADIENT)
+            return whole if len(whole) == len(self.names) else {name: whole[name] for name in self.names}
+        whole, through = self._squares(GRADIENT), self._rows(DOT_GRAD).mean(axis=1, dtype=np.float64)
+        rows = zip(self.names, through, strict=True)
+        return {name: float(mean) if name in self.regularised else whole[name] for name, mean in rows}
 
     def sum_sq(self) -> Vectors:
-        """sum_n g_n^2, elementwise."""
-        return {name: _known(found.sum_sq) for name, found in self._all()}
+        """sum_n g_n^2, elementwise; while the step lasts."""
+        self._require_samples()
+        return {name: self.reduction.sum_sq(name) for name in self.names}
 
     def abs_max(self) -> float:
         """Largest absolute element of any g_n."""
-        return max(float(_known(found.abs_max)) for _, found in self._all())
+        self._require(ABS_MAX)
+        return float(self.numbers[ABS_MAX].max())
 
     def mean_gradient(self) -> Vectors:
-        """mean_n g_n of each covered parameter: the gradient without regularisation terms."""
+        """mean_n g_n of each covered parameter: the gradient without regularisation terms; while the step lasts."""
         self._require_samples()
-        return self._mean
+        return self.reduction.mean_gradient()
 
-    def hist1d(self, bins: Bins) -> Vectors:
-        """Counts of each covered parameter."""
-        return {name: found.hist1d[bins] for name, found in self._all()}
+    def counts(self, need: Hist1d | Hist2d) -> Numeric:
+        """Counts of the covered parameters (``names``), one row for each."""
+        return self._rows(need)
 
-    def hist2d(self, gradient: Bins, parameter: Bins) -> Vectors:
+    def hist1d(self, bins: Bins) -> dict[str, NDArray[np.int64]]:
         """Counts of each covered parameter."""
-        return {name: found.hist2d[gradient, parameter] for name, found in self._all()}
+        return dict(zip(self.names, self.counts(Hist1d(bins)).astype(np.int64), strict=True))
+
+    def hist2d(self, gradient: Bins, parameter: Bins) -> dict[str, NDArray[np.int64]]:
+        """Counts of each covered parameter."""
+        return dict(zip(self.names, self.counts(Hist2d(gradient, parameter)).astype(np.int64), strict=True))
+
+    def scatter(self) -> tuple[float, float, float]:
+        """||g||^2, sum_n ||g_n||^2 / ||g||^2 and sum_n <g_n, g>^2 / ||g||^4, with g the mean of g_n."""
+        if self._scatter is None:
+            mean = sum(self.mean_sq().values())
+            norms, dots = self.total(SQ_NORM), self.total(DOT_GRAD)
+            relative = (float(norms.sum()) / mean, float(dots @ dots) / mean**2) if mean else (0.0, 0.0)
+            self._scatter = (mean, *relative)
+        return self._scatter
+
+    def signal_to_noise(self, need: SignalToNoise) -> tuple[float, float]:
+        """Sum of the ratios g_j^2 / var_j, and how many there are."""
+        if self.batch_size < 2 and not self.flaw:
+            raise Undefined("a batch of one sample has no variance")
+        self._require(need)
+        ratios, count = self.numbers[need].sum(axis=0, dtype=np.float64)
+        return float(ratios), float(count)
+
+    # ---- lengths
+
+    def norms(self, key: Key) -> dict[str, float]:
+        """Euclidean length of the ``GRADIENT``, the ``UPDATE`` or the ``DISTANCE`` of each parameter."""
+        if key == UPDATE and UPDATE not in self.numbers:
+            raise Undefined("the optimizer took no step")
+        return {name: square**0.5 for name, square in self._squares(key).items()}
 
     # ---- curvature
 
@@ -204,112 +279,96 @@ class Observation:
             found.append(value)
         if not found:
             raise Undefined(self.flaw or "no backward pass was seen in this step")
-        return [_summed([parts[k] for parts in found], self.loss_scale) for k in range(len(found[0]))]
+        return [summed([parts[k] for parts in found], self.loss_scale) for k in range(len(found[0]))]
+
+    def traces(self, need: Trace) -> dict[str, Numeric]:
+        """Trace of the diagonal of each parameter, one for each estimate."""
+        if need not in self.numbers:
+            self.diagonal(need.diagonal)  # raises the reason
+        return dict(zip(self.all_names, self.numbers[need].T.astype(np.float64), strict=True))
+
+    def noise_to_curvature(self, need: NoiseToCurvature) -> float:
+        """Summed over the covered parameters."""
+        if need not in self.numbers:
+            self.diagonal(need.diagonal)
+            self._require(need)
+        return float(self.numbers[need].sum(dtype=np.float64))
 
     def eigenpair(self) -> Eigenpair:
         """Largest eigenvalue of the mini-batch Hessian."""
+        if isinstance(self._eigenpair, str) or self._eigenpair is None:
+            raise Undefined(self._eigenpair or self.flaw or "no backward pass was seen in this step")
+        return self._eigenpair
+
+    def _found_eigenpair(self) -> Eigenpair | str:
         if len(self.microbatches) > 1:
-            raise Undefined("the Hessian of several accumulated backward passes cannot be multiplied with")
-        pair = self.microbatches[0].eigenpair if self.microbatches else "no backward pass was seen in this step"
-        if isinstance(pair, str) or pair is None:
-            raise Undefined(pair or "the eigenvalue was not computed")
+            return "the Hessian of several accumulated backward passes cannot be multiplied with"
+        pair = self.microbatches[0].eigenpair or "the eigenvalue was not computed"
+        if isinstance(pair, str):
+            return pair
         return Eigenpair(pair.value / self.loss_scale, pair.vector, pair.products, pair.residual / self.loss_scale)
 
     # ---- along the step
 
-    def end(self, length: float, projected: Tensor) -> LineEnd:
+    def length(self) -> float:
+        """Length of the update."""
+        return float(sum(self._squares(UPDATE).values()) ** 0.5)
+
+    def end(self, length: float, key: str) -> LineEnd:
         """Loss and slope here along a step of the given length, with the variance of their means (the data part)."""
-        losses, slopes, size = self.losses, projected.double() / length, self.batch_size
+        losses, slopes, size = self.losses, self.total(key) / length, self.batch_size
         if size < 2:
             raise Undefined("a batch of one sample has no variance")
         seen, whole = float(losses.mean()), self.loss
         rounding = 1e-3 if self.half is None else 5e-2
-        if not self.regularised and abs(seen - whole) > rounding * max(float(losses.abs().mean()), abs(whole)):
+        if not self.regularised and abs(seen - whole) > rounding * max(float(np.abs(losses).mean()), abs(whole)):
             raise Undefined("a part of the loss depends on the samples but was not seen; use pit.loss for all of it")
-        variances = float(losses.var()) / size, float(slopes.var()) / size
-        return LineEnd(float(losses.mean()), float(slopes.mean()), *variances)
+        slope, spread = _moments(slopes)
+        return LineEnd(seen, slope, _moments(losses)[1] / size, spread / size)
+
+    def unsettled(self) -> set[str]:
+        """Parameters whose gradient turns out to have a part that no sample contributed, not known before."""
+        return unsettled(self.numbers, self.all_names, self.names, self.rounding) - self.regularised
 
     # ---- helpers
 
     def _require_samples(self) -> None:
         if self.flaw:
             raise Undefined(self.flaw)
-        if not self.microbatches:
+        if not self.batch_size:
             raise Undefined("no backward pass was seen in this step")
-        if not self.covered():
+        if not self.names and not self.covered():
             why = "; ".join(sorted(set(self.uncovered.values()))) or "none was used on a batch"
             raise Undefined(f"no parameter has individual gradients: {why}")
 
-    def _scale(self) -> None:
-        """Turn contributions into individual gradients: times the batch size, without the loss scale."""
-        factor = self.batch_size / self.loss_scale
-        for micro in self.microbatches:
-            if micro.factor != factor:
-                micro.forms = {name: scale(form, factor / (micro.factor or 1)) for name, form in micro.forms.items()}
-                micro.factor = factor
+    def _require(self, key: Key) -> None:
+        if key not in self.numbers:
+            self._require_samples()
+            raise Undefined("this statistic was not asked for before the backward pass")
 
-    def _all(self) -> list[tuple[str, Statistics]]:
-        self._require_samples()
-        return list(self._statistics.items())
+    def _rows(self, key: Key) -> Numeric:
+        self._require(key)
+        return self.numbers[key]
 
-    def _of_parameter(self, name: str, wanted: Wanted, directions: Mapping[str, Tensor]) -> Statistics:
-        theta = self.parameters[name]
-        parts = [_of_microbatch(micro, name, theta, wanted, directions) for micro in self.microbatches]
-        return parts[0] if len(parts) == 1 else _merged(parts)
+    def _by_name(self, key: Key) -> Vectors:
+        return {name: torch.from_numpy(row) for name, row in zip(self.names, self._rows(key), strict=True)}
 
-    def _data_part(self, name: str) -> Tensor:
-        """The gradient, or where it has a part that no sample contributed (an L2 term) the mean of g_n."""
-        g, found = self.gradient[name], self._statistics[name]
-        dots = found.dots["grad"].double()
-        whole, through = float(g.double().square().sum()), float(dots.mean())
-        rounding = self._rounding(name)
-        if abs(whole - through) <= rounding * max(whole, float(dots.abs().mean()), 1e-300) or whole != whole:
-            return g
-        self.regularised = True
-        means = [
-            statistics.mean_gradient(micro.forms[name]) * (micro.samples / self.batch_size)
-            for micro in self.microbatches
-            if name in micro.forms
-        ]
-        mean = reduce(torch.add, means) if means else torch.zeros_like(g)
-        found.dots["grad"] = self._of_parameter(name, Wanted(), {"grad": mean}).dots["grad"]
-        return mean
-
-    def _rounding(self, name: str) -> float:
-        """How far autograd's own gradient may be from the sum of ours by rounding alone."""
-        theta = self.parameters[name]
-        if theta.is_cuda and theta.dtype == torch.float32 and torch.backends.cudnn.allow_tf32:
-            return 5e-2 if self.half else 5e-3  # convolutions round their inputs to ten bits
-        return ROUNDING.get(self.half or theta.dtype, 5e-2)
+    def _squares(self, key: Key) -> dict[str, float]:
+        if key not in self.numbers:
+            raise Undefined(self.flaw or "no backward pass was seen in this step")
+        names = self.moved_names if key == UPDATE else self.all_names
+        return dict(zip(names, self.numbers[key].tolist(), strict=True))
 
 
-def _of_microbatch(
-    micro: Microbatch, name: str, theta: Tensor, wanted: Wanted, directions: Mapping[str, Tensor]
-) -> Statistics:
-    form = micro.forms.get(name)
-    if form is None:  # the parameter took no part: its individual gradients are zero
-        form = Dense(theta.new_zeros(()).expand(micro.samples, *theta.shape))
-    return statistics.compute(form, theta, wanted, {key: v.to(form.dtype) for key, v in directions.items()})
+def _moments(values: Numeric) -> tuple[float, float]:
+    """Mean and sample variance."""
+    mean = float(values.sum()) / len(values)
+    rest = values - mean
+    return mean, float(rest @ rest) / (len(values) - 1)
 
 
-def _merged(parts: list[Statistics]) -> Statistics:
-    first = parts[0]
-    return Statistics(
-        sq_norm=None if first.sq_norm is None else torch.cat([_known(part.sq_norm) for part in parts]),
-        dots={key: torch.cat([part.dots[key] for part in parts]) for key in first.dots},
-        sum_sq=None if first.sum_sq is None else reduce(torch.add, (_known(part.sum_sq) for part in parts)),
-        abs_max=None if first.abs_max is None else torch.stack([_known(part.abs_max) for part in parts]).max(),
-        hist1d={key: reduce(torch.add, (part.hist1d[key] for part in parts)) for key in first.hist1d},
-        hist2d={key: reduce(torch.add, (part.hist2d[key] for part in parts)) for key in first.hist2d},
-    )
-
-
-def _summed(parts: list[Vectors], loss_scale: float) -> Vectors:
-    names = {name: None for part in parts for name in part}
-    return {name: reduce(torch.add, (part[name] for part in parts if name in part)) / loss_scale for name in names}
-
-
-def _known(tensor: Tensor | None) -> Tensor:
-    if tensor is None:
-        raise Undefined("this statistic was not asked for before the backward pass")
-    return tensor
+def mean_of(estimates: list[Vectors]) -> Vectors:
+    """Mean of several estimates."""
+    if len(estimates) == 1:
+        return estimates[0]
+    return {name: torch.stack([estimate[name] for estimate in estimates]).mean(0) for name in estimates[0]}

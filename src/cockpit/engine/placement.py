@@ -51,6 +51,7 @@ class Finder:
 
     def __init__(self, preferred_axis: int = 0) -> None:
         self.preferred = preferred_axis
+        self.asked = 0  # graphs that had to be asked where their samples are
         self._remembered: Remembered = {}
 
     def paths(
@@ -98,6 +99,7 @@ class Finder:
                 else:
                     open_results.append((node, output))
         if open_results:
+            self.asked += 1
             weights = _weights(samples)
             plain, weighted = (self._probe(open_results, sources, w) for w in (torch.ones(samples), weights))
             lasting = not graph.find(DYNAMIC)

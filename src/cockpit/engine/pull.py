@@ -30,20 +30,9 @@ def gradient_of(path: Path, grads: tuple[Tensor | None, ...], layouts: tuple[Lay
         form = rule(Use(path.node, path.slot, path.shape, grads, layouts[0]))
     if form is None:
         form = _generic(path, grads, layouts)
-    below = [shapes(link.node)[link.output] for link in path.chain[1:]]
-    for link, shape in zip(path.chain, [*below, _operand_shape(path)], strict=True) if path.chain else ():
+    for link, shape in zip(path.chain, path.below, strict=True):
         form = _step(form, link, shape)
     return form
-
-
-def _operand_shape(path: Path) -> tuple[int, ...]:
-    """Shape of the parameter at the end of the chain."""
-    last = path.chain[-1] if path.chain else None
-    if last is None:
-        return path.shape
-    leaf, output = last.node.next_functions[last.slot]
-    found: tuple[int, ...] = shapes(leaf)[output]
-    return found
 
 
 def _generic(path: Path, grads: tuple[Tensor | None, ...], layouts: tuple[Layout | None, ...]) -> Form:

@@ -1,7 +1,6 @@
 """Records the backward passes of one tracked step."""
 
 import time
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,13 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from cockpit.core.errors import why
-from cockpit.engine.backward_pass import BackwardPass, Seen
+from cockpit.engine.backward_pass import BackwardPass
 from cockpit.engine.batch import note, noted
 from cockpit.engine.curvature import Vectors
 from cockpit.engine.graph import Graph, Node
 from cockpit.engine.losses import LossCall
-from cockpit.engine.needs import LOSSES, Need
-from cockpit.engine.observation import Microbatch
+from cockpit.engine.microbatch import Microbatch
+from cockpit.engine.needs import Need
+from cockpit.engine.scene import Seen
 from cockpit.engine.settings import Settings
 from cockpit.layers.forms import scale
 
@@ -40,6 +40,8 @@ class Recorder:
         self.known_losses: Tensor | None = None
         self.curvature_seconds = 0.0
         self.updated = False  # an optimizer has stepped: what comes now belongs to the next step
+        self.prompt = True  # numbers may be looked at while the step lasts
+        self.replayable = False  # one backward pass, and nothing but numbers is needed of it
         self._key = f"cockpit.{id(self)}"  # our notes on autograd's nodes
         self._pass: BackwardPass | None = None
         self._before: dict[str, Tensor] = {}
@@ -56,7 +58,7 @@ class Recorder:
     def saw_loss(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         """A call of the loss."""
         if isinstance(output, Tensor) and output.grad_fn is not None:
-            call = LossCall.of_module(module, args, output, LOSSES in self.needs)
+            call = LossCall.of_module(module, args, output)
             node: Node = output.grad_fn
             node.metadata[f"{self._key}.loss"] = call
 
@@ -73,10 +75,7 @@ class Recorder:
         begin = time.perf_counter()
         self._pass = None
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the user sees each warning once, from the backward pass itself
-                with _own_randomness(roots):
-                    self._pass = self._begin(roots, seeds)
+            self._pass = self._begin(roots, seeds)
         except Exception as error:  # a user's training never breaks because it is watched
             self.flaw = why(error)
         self.seconds += time.perf_counter() - begin
@@ -84,6 +83,7 @@ class Recorder:
     def attach(self) -> bool:
         """Place hooks on the graph."""
         if self._pass is not None:
+            self._pass.replayable = self.replayable and not self.microbatches
             self._pass.listen()
         return self.retain
 
@@ -98,7 +98,7 @@ class Recorder:
         if finished is None:
             return False
         begin = time.perf_counter()
-        self.half = finished.half
+        self.half, self.prompt = finished.half, self.prompt and not (finished.structure and finished.loss.is_cuda)
         self.curvature_seconds += finished.curvature_seconds
         self.flaw = self.flaw or finished.problem
         self._add(finished.microbatch())
@@ -115,16 +115,29 @@ class Recorder:
         if not self._belongs():
             return None
         self.loss_scale, self.root = self.settings.scale.of(roots[0]), roots[0]
-        models, calls = noted(f"{self._key}.model", graph), noted(f"{self._key}.loss", graph)
-        seen = Seen(models, calls, self.known_size, self.known_losses)
+        seen = Seen(*self._notes(graph), self.known_size, self.known_losses)
         seed = (self.settings.seed * 1_000_003 + self.step) * 31 + len(self.microbatches)
         return BackwardPass(graph, roots, seeds, self.parameters, seen, self.needs, self.settings, seed)
+
+    def _notes(self, graph: Graph) -> tuple[list[tuple[Node, Any]], list[tuple[Node, Any]]]:
+        """What was noted of the model's and the loss's calls: first where it was in a graph like this one."""
+        keys, places = (f"{self._key}.model", f"{self._key}.loss"), self.settings.blueprints.noted(graph)
+        if places is not None:
+            nodes = list(graph.nodes)
+            models, calls = (
+                [(nodes[at], nodes[at].metadata.get(key)) for at in where]
+                for key, where in zip(keys, places, strict=True)
+            )
+            if all(note is not None for _, note in (*models, *calls)):
+                return models, calls
+        return noted(keys[0], graph), noted(keys[1], graph)
 
     def _add(self, new: Microbatch) -> None:
         """Keep a backward pass: more samples, or a second pass over samples that were seen."""
         for known in self.microbatches:
             same = known.origin and {id(call) for call in known.origin} == {id(call) for call in new.origin}
             if same and known.samples == new.samples:
+                known.thaw()
                 if known.factor:  # the first pass has been measured: bring the second to the same scale
                     new.forms = {name: scale(form, known.factor) for name, form in new.forms.items()}
                 known.join(new)
@@ -156,6 +169,10 @@ class Recorder:
             if name in self._marks
         )
 
+    def gradient_is_untouched(self) -> bool:
+        """Whether :attr:`gradient` is still what the backward passes made it: the user may clip in place."""
+        return bool(self._marks) and self._untouched()
+
     def _restart(self) -> None:
         """The user cleared the gradients: what came before does not count."""
         cleared = all(p.grad is None or not bool(p.grad.any()) for p in self.parameters.values())
@@ -174,9 +191,3 @@ class Recorder:
             if name in self._before:
                 grad = grad - self._before[name].to_dense()
             self.gradient[name] = grad if self.loss_scale == 1 else grad / self.loss_scale
-
-
-def _own_randomness(roots: tuple[Tensor, ...]) -> Any:
-    """A custom function may draw random numbers in its backward: those of our passes are not the user's."""
-    devices = {root.device.index for root in roots if root.is_cuda}
-    return torch.random.fork_rng(devices=[device for device in devices if device is not None])

@@ -8,7 +8,8 @@ from torch import Tensor
 from cockpit.core.errors import Undefined, why
 from cockpit.engine import lanczos
 from cockpit.engine.capture import Capture
-from cockpit.engine.curvature import GaussNewton, HessianProduct, Vectors, hessian_diagonal, hutchinson
+from cockpit.engine.curvature import HessianProduct, Vectors, hessian_diagonal, hutchinson
+from cockpit.engine.gauss_newton import GaussNewton
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
 from cockpit.engine.settings import Settings
 
@@ -70,12 +71,12 @@ class SecondOrder:
             captured = self._capture
             if isinstance(captured, str):
                 raise Undefined(captured)
-            if not captured.outputs:
+            if not captured.found.outputs:
                 raise Undefined(
                     "the network's output is not known: call the model itself, or pass the loss as a module"
                 )
             self._newton = GaussNewton(
-                self._roots, self._seeds, captured.outputs, captured.paths, captured.placed, self._parameters
+                self._roots, self._seeds, captured.graph, captured.found, self._parameters, self._settings
             )
         return self._newton
 

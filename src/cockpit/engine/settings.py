@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
+from cockpit.engine.blueprint import Blueprints
 from cockpit.engine.placement import Finder
+from cockpit.engine.program import Programs
 from cockpit.engine.scaler import LossScale
 from cockpit.layers.layout import Placement
 
@@ -21,5 +24,10 @@ class Settings:
     scale: LossScale = field(default_factory=LossScale)
     orders: dict[int, Placement] = field(default_factory=dict)  # by structure of the graph: its output
     eigenvector: Tensor | None = None  # of the last tracked step: the next search starts near it
+    trusted: dict[tuple[Any, ...], bool] = field(default_factory=dict)  # graphs: whether columns are sent all at once
+    looped: set[str] = field(default_factory=set)  # operations through which columns go one by one
+    regularised: set[str] = field(default_factory=set)  # parameters whose gradient has a part that no sample gave
     seed: int = 0
     compiled_seen: bool = False
+    programs: Programs = field(default_factory=Programs)
+    blueprints: Blueprints = field(default_factory=Blueprints)

@@ -9,19 +9,35 @@ from functools import reduce
 from math import prod
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-CHUNK = 2**22  # elements of per-sample gradient that are formed at once
+CHUNK = 2**20  # numbers that are made at once on a CPU: what is read several times should stay in its cache
+HALF = frozenset({torch.float16, torch.bfloat16})
+
+
+class Scratch:
+    """Memory for one chunk after the other: pages that are new are dear."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Tensor] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], like: Tensor, zeros: bool = False) -> Tensor:
+        """Return memory for ``shape`` in the precision of statistics; with what was left in it, at first anything."""
+        size, held = prod(shape), self._held.get(name)
+        if held is None or held.numel() < size:
+            make = torch.zeros if zeros else torch.empty
+            held = self._held[name] = make(size, dtype=wide_type(like.dtype), device=like.device)
+        return held[:size].view(shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Factored:
-    """g_n = sum_t row_nt col_nt^T, per group: linear layers and convolutions, never formed as a whole."""
+    """g_n = factor * sum_t row_nt col_nt^T, per group: linear layers, never formed as a whole."""
 
     shape: tuple[int, ...]  # of the parameter: [G * O, I] up to a reshape
     row: Tensor  # [N, G, T, O]
     col: Tensor  # [N, G, T, I]
+    factor: float = 1.0
 
     @property
     def samples(self) -> int:
@@ -30,26 +46,37 @@ class Factored:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Precision of g_n."""
-        return self.row.dtype
+        """Precision of the numbers made from g_n."""
+        return wide_type(self.row.dtype)
 
-    def form(self, begin: int, end: int) -> Tensor:
+    @property
+    def outer(self) -> bool:
+        """Whether g_n is the outer product of two vectors."""
+        return self.row.shape[1:3] == (1, 1)
+
+    @property
+    def size(self) -> int:
+        """Numbers made to form one g_n."""
+        return prod(self.shape)
+
+    def form(self, begin: int, end: int, scratch: Scratch | None = None) -> Tensor:
         """Return g_n for n in [begin, end)."""
-        formed = self.row[begin:end].mT @ self.col[begin:end]  # [n, G, O, I]
-        return formed.reshape(end - begin, *self.shape)
+        row, col = (wide(factor[begin:end]).flatten(0, 1) for factor in (self.row, self.col))  # [n * G, T, ...]
+        return product(row.mT, col, self.factor, scratch or Scratch()).view(end - begin, *self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Convolved:
-    """g_n = response_n patches(signal_n)^T: a convolution, unfolded only for the samples being formed."""
+    """g_n = factor * response_n patches(signal_n)^T: a convolution, unfolded only for the samples being formed."""
 
-    shape: tuple[int, ...]  # [O, I / G, *kernel]
+    shape: tuple[int, ...]  # [O, C / G, *kernel]
     signal: Tensor  # [N, images, C, *positions]
     response: Tensor  # [N, images, O, *positions]
     groups: int
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
+    factor: float = 1.0
 
     @property
     def samples(self) -> int:
@@ -58,29 +85,53 @@ class Convolved:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Precision of g_n."""
-        return self.signal.dtype
+        """Precision of the numbers made from g_n."""
+        return wide_type(self.signal.dtype)
 
-    def form(self, begin: int, end: int) -> Tensor:
+    @property
+    def positions(self) -> int:
+        """T: of all images of a sample."""
+        return self.response.shape[1] * prod(self.response.shape[3:])
+
+    @property
+    def size(self) -> int:
+        """Numbers made to form one g_n."""
+        return max(prod(self.shape), prod(self.shape[1:]) * self.groups * self.positions)
+
+    def form(self, begin: int, end: int, scratch: Scratch | None = None) -> Tensor:
         """Return g_n for n in [begin, end)."""
-        signal, response = self.signal[begin:end], self.response[begin:end]
-        images = signal.shape[1]
-        patches = self._patches(signal.flatten(0, 1), tuple(response.shape[3:]))  # [n, C, *kernel, *positions]
-        positions = prod(response.shape[3:])
-        row = response.reshape(-1, self.groups, response.shape[2] // self.groups, positions)
-        col = patches.reshape(row.shape[0], self.groups, -1, positions)
-        formed = row @ col.mT  # [n, G, O, I]
-        by_image = formed.reshape(end - begin, images, *self.shape)
-        return by_image.sum(1) if images > 1 else by_image[:, 0]
+        scratch = scratch or Scratch()
+        row, col = self.factors(begin, end, scratch)
+        return product(row, col.mT, self.factor, scratch).view(end - begin, *self.shape)
 
-    def _patches(self, signal: Tensor, positions: tuple[int, ...]) -> Tensor:
-        kernel, spatial = self.shape[2:], len(positions)
-        pads = [p for pad in reversed(self.padding) for p in (pad, pad)]
-        patches = F.pad(signal, pads) if any(pads) else signal
-        for axis, (size, step, spread) in enumerate(zip(kernel, self.stride, self.dilation, strict=True), start=2):
-            patches = patches.unfold(axis, spread * (size - 1) + 1, step)[..., ::spread]
-            patches = patches.narrow(axis, 0, positions[axis - 2])  # a stride may leave a rest that nothing saw
-        return patches.permute(0, 1, *range(2 + spatial, 2 + 2 * spatial), *range(2, 2 + spatial))
+    def factors(self, begin: int, end: int, scratch: Scratch) -> tuple[Tensor, Tensor]:
+        """Return the matrices [n * G, O / G, T] and [n * G, I, T] whose product is g_n, without the factor."""
+        response, shape = wide(self.response[begin:end]), self.shape
+        row = response.transpose(1, 2).reshape(-1, shape[0] // self.groups, self.positions)
+        patches = self._patches(self.signal[begin:end], scratch)
+        return row, patches.reshape(row.shape[0], prod(shape[1:]), self.positions)
+
+    def _patches(self, signal: Tensor, scratch: Scratch) -> Tensor:
+        """What each element of the kernel sees: [n, C, *kernel, images, *positions]."""
+        kernel, positions = self.shape[2:], self.response.shape[3:]
+        if set(kernel + self.stride) == {1} and not any(self.padding) and signal.shape[3:] == positions:
+            return wide(signal).transpose(1, 2)
+        view = self._padded(signal, scratch) if any(self.padding) else signal
+        for axis, (size, step, spread) in enumerate(zip(kernel, self.stride, self.dilation, strict=True), start=3):
+            view = view.unfold(axis, spread * (size - 1) + 1, step)[..., ::spread]
+            view = view.narrow(axis, 0, positions[axis - 3])  # a stride may leave a rest that nothing saw
+        spatial = len(positions)
+        view = view.permute(0, 2, *range(3 + spatial, 3 + 2 * spatial), 1, *range(3, 3 + spatial))
+        return scratch.take("patches", tuple(view.shape), signal).copy_(view)
+
+    def _padded(self, signal: Tensor, scratch: Scratch) -> Tensor:
+        spatial = signal.shape[3:]
+        around = tuple(size + 2 * pad for size, pad in zip(spatial, self.padding, strict=True))
+        padded = inside = scratch.take("padded", (*signal.shape[:3], *around), signal, zeros=True)  # the border stays
+        for axis, (size, pad) in enumerate(zip(spatial, self.padding, strict=True), start=3):
+            inside = inside.narrow(axis, pad, size)
+        inside.copy_(signal)
+        return padded
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +156,12 @@ class Indexed:
         value = self.value.new_zeros(len(keys), self.value.shape[1]).index_add_(0, place, self.value)
         return Indexed(self.shape, self.samples, keys // rows, keys % rows, value)
 
-    def form(self, begin: int, end: int) -> Tensor:
+    @property
+    def size(self) -> int:
+        """Numbers made to form one g_n."""
+        return prod(self.shape)
+
+    def form(self, begin: int, end: int, scratch: Scratch | None = None) -> Tensor:
         """Return g_n for n in [begin, end)."""
         chosen = (self.sample >= begin) & (self.sample < end)
         formed = self.value.new_zeros((end - begin) * self.shape[0], self.value.shape[1])
@@ -134,7 +190,12 @@ class Dense:
         """Precision of g_n."""
         return self.value.dtype
 
-    def form(self, begin: int, end: int) -> Tensor:
+    @property
+    def size(self) -> int:
+        """Numbers made to form one g_n."""
+        return prod(self.shape)
+
+    def form(self, begin: int, end: int, scratch: Scratch | None = None) -> Tensor:
         """Return g_n for n in [begin, end)."""
         return self.value[begin:end]
 
@@ -163,7 +224,12 @@ class Summed:
         """Precision of g_n."""
         return self.parts[0].dtype
 
-    def form(self, begin: int, end: int) -> Tensor:
+    @property
+    def size(self) -> int:
+        """Numbers made to form one g_n."""
+        return sum(part.size for part in self.parts)
+
+    def form(self, begin: int, end: int, scratch: Scratch | None = None) -> Tensor:
         """Return g_n for n in [begin, end)."""
         return reduce(torch.add, (part.form(begin, end) for part in self.parts))
 
@@ -171,17 +237,30 @@ class Summed:
 AnyForm = Form | Summed
 
 
-def wide(tensor: Tensor) -> Tensor:
+def wide_type(dtype: torch.dtype) -> torch.dtype:
     """Half precision is widened to single: statistics need its range."""
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+    return torch.float32 if dtype in HALF else dtype
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """Widen half precision."""
+    return tensor.float() if tensor.dtype in HALF else tensor
+
+
+def product(left: Tensor, right: Tensor, factor: float, scratch: Scratch) -> Tensor:
+    """factor * left @ right of batches of matrices."""
+    formed = scratch.take("formed", (*left.shape[:2], right.shape[2]), left)
+    if left.shape[2] == 1:  # one product each: no sum to round
+        return torch.mul(left if factor == 1 else left * factor, right, out=formed)
+    return formed.baddbmm_(left, right, beta=0, alpha=factor)
 
 
 def scale(form: AnyForm, factor: float) -> AnyForm:
-    """Multiply by a number, on one side, and widen half precision."""
-    if isinstance(form, Factored):
-        return Factored(form.shape, wide(form.row) * factor, wide(form.col))
-    if isinstance(form, Convolved):
-        return replace(form, signal=wide(form.signal), response=wide(form.response) * factor)
+    """Multiply by a number; factors are only told, the data is not touched."""
+    if factor == 1:
+        return widened(form)
+    if isinstance(form, Factored | Convolved):
+        return replace(form, factor=form.factor * factor)
     if isinstance(form, Indexed):
         return replace(form, value=wide(form.value) * factor)
     if isinstance(form, Summed):
@@ -189,12 +268,29 @@ def scale(form: AnyForm, factor: float) -> AnyForm:
     return Dense(wide(form.value) * factor)
 
 
-def chunks(form: AnyForm, limit: int = CHUNK) -> Iterator[tuple[int, Tensor]]:
-    """Form g_n for a few samples at a time: yields (first sample, [n, D])."""
-    step = max(1, limit // max(1, prod(form.shape)))
+def widened(form: AnyForm) -> AnyForm:
+    """Widen half precision now, for those who read the factors themselves."""
+    if isinstance(form, Factored):
+        return replace(form, row=wide(form.row), col=wide(form.col))
+    if isinstance(form, Convolved):
+        return replace(form, signal=wide(form.signal), response=wide(form.response))
+    if isinstance(form, Indexed):
+        return replace(form, value=wide(form.value))
+    if isinstance(form, Summed):
+        return Summed(tuple(widened(part) for part in form.parts))  # type: ignore[misc]
+    return Dense(wide(form.value))
+
+
+def chunks(form: AnyForm, limit: int = CHUNK, scratch: Scratch | None = None) -> Iterator[tuple[int, Tensor]]:
+    """Form g_n for a few samples at a time: yields (first sample, [n, D]), gone when the next one is asked for."""
+    if isinstance(form, Dense):
+        limit = max(limit, 4 * CHUNK)  # it is there already
+    scratch = scratch or Scratch()
+    most = max(1, limit // max(1, form.size))
+    step = -(-form.samples // max(1, -(-form.samples // most)))  # chunks of nearly equal size
     for begin in range(0, form.samples, step):
         end = min(form.samples, begin + step)
-        yield begin, form.form(begin, end).reshape(end - begin, -1)
+        yield begin, form.form(begin, end, scratch).reshape(end - begin, -1)
 
 
 def combine(forms: list[Form]) -> AnyForm:
@@ -204,9 +300,9 @@ def combine(forms: list[Form]) -> AnyForm:
     if all(isinstance(form, Dense) for form in forms):
         return Dense(reduce(torch.add, (form.form(0, form.samples) for form in forms)))
     factored = [form for form in forms if isinstance(form, Factored)]
-    if len(factored) == len(forms) and len({form.row.shape[1] for form in factored}) == 1:
+    if len(factored) == len(forms) and len({(form.row.shape[1], form.factor) for form in factored}) == 1:
         row = torch.cat([form.row for form in factored], dim=2)
-        return Factored(forms[0].shape, row, torch.cat([form.col for form in factored], dim=2))
+        return Factored(forms[0].shape, row, torch.cat([form.col for form in factored], dim=2), factored[0].factor)
     indexed = [form for form in forms if isinstance(form, Indexed)]
     if len(indexed) == len(forms):
         sample, index = torch.cat([f.sample for f in indexed]), torch.cat([f.index for f in indexed])

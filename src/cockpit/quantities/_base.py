@@ -44,6 +44,7 @@ class Quantity(ABC):
     kind: ClassVar[Kind] = Kind.SCALAR
     cost: ClassVar[Cost | None] = None  # the cheapest preset that holds it; None: on request only
     moment: ClassVar[Moment] = Moment.BACKWARD
+    deferred: bool = False  # reads nothing but ``Observation.numbers``: may be measured when training has gone on
 
     def __init__(self, track_schedule: Schedule | None = None, verbose: bool = False) -> None:
         """Store when to track.
@@ -148,15 +149,3 @@ def _paper_form(value: Value) -> Any:
 def total(parts: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Sum per-sample vectors over parameters, in double precision: [B]."""
     return torch.stack([part.double() for part in parts.values()]).sum(0)
-
-
-def norms(vectors: Mapping[str, torch.Tensor]) -> dict[str, float]:
-    """Euclidean norm of each parameter's vector, fetched together."""
-    if not vectors:
-        return {}
-    found = torch.stack([torch.linalg.vector_norm(v.detach(), dtype=_wide(v)).double() for v in vectors.values()])
-    return dict(zip(vectors, found.tolist(), strict=True))
-
-
-def _wide(tensor: torch.Tensor) -> torch.dtype:
-    return torch.float64 if tensor.dtype == torch.float64 else torch.float32

@@ -1,13 +1,8 @@
 """The choice of curvature that several quantities share."""
 
-from collections.abc import Mapping
-
-import torch
-
 from cockpit.core.errors import CockpitError, unknown
 from cockpit.core.schedule import Schedule
-from cockpit.engine.needs import Diagonal, Need
-from cockpit.engine.observation import Observation
+from cockpit.engine.needs import Diagonal, Need, Trace
 from cockpit.quantities._base import SingleStepQuantity
 
 ORIGINAL_NAMES = {"diag_ggn_exact": "ggn", "diag_h": "hessian", "diag_ggn_mc": "ggn_mc"}
@@ -24,6 +19,8 @@ class CurvatureQuantity(SingleStepQuantity):
         samples: Number of Monte Carlo samples or probes; with two or more the standard error is reported.
     """
 
+    deferred = True
+
     def __init__(
         self,
         track_schedule: Schedule | None = None,
@@ -38,20 +35,12 @@ class CurvatureQuantity(SingleStepQuantity):
         if not isinstance(samples, int) or isinstance(samples, bool) or samples < 1:
             raise CockpitError(f"samples is {samples!r}; give a whole number, 1 or more")
         self._diagonal = Diagonal(kind, samples if kind in ("ggn_mc", "hutchinson") else 1)
+        self._trace = Trace(self._diagonal)
 
     @property
     def needs(self) -> frozenset[Need]:
-        """The diagonal."""
-        return frozenset({self._diagonal})
-
-    def estimates(self, step: Observation) -> list[Mapping[str, torch.Tensor]]:
-        """Diagonals of each parameter: one if exact, else one per sample."""
-        return list(step.diagonal(self._diagonal))
-
-    def mean_diagonal(self, step: Observation) -> dict[str, torch.Tensor]:
-        """Mean of the estimates."""
-        found = self.estimates(step)
-        return {name: torch.stack([estimate[name] for estimate in found]).mean(0) for name in found[0]}
+        """The diagonal and its trace."""
+        return frozenset({self._diagonal, self._trace})
 
     @property
     def curvature(self) -> str:

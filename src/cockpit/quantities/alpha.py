@@ -4,8 +4,9 @@ import numpy as np
 
 from cockpit.core.errors import Undefined
 from cockpit.core.kinds import Cost
+from cockpit.engine.line import Line
 from cockpit.engine.needs import LINE, LOSSES, UPDATE, Need
-from cockpit.engine.observation import Line, Observation
+from cockpit.engine.observation import Observation
 from cockpit.quantities._base import Measured, TwoStepQuantity
 
 FLOOR = 1e-300  # variance of a noiseless observation: infinitely certain against any other
@@ -21,6 +22,7 @@ class Alpha(TwoStepQuantity):
     """
 
     cost = Cost.ECONOMY
+    deferred = True
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -12,6 +12,8 @@ class CABS(SingleStepQuantity):
     :math:`\sum_\text{groups} \eta\, \tfrac{1}{B} \sum_n \|g_n - g\|^2 / L`, each parameter group with its own rate.
     """
 
+    deferred = True
+
     @property
     def needs(self) -> frozenset[Need]:
         """Norms of individual gradients."""
@@ -23,8 +25,9 @@ class CABS(SingleStepQuantity):
             raise Undefined(f"the loss is {step.loss:g}, not positive")
         if not step.learning_rates:
             raise Undefined("the optimizer's learning rate is not known")
+        mean = step.mean_sq()
         noise = {
-            name: max(0.0, float(sq.double().mean() - step.mean_gradient()[name].double().square().sum()))
+            name: max(0.0, float(sq.double().mean()) - mean[name])
             for name, sq in step.sq_norms().items()
         }
         weighted = sum(rate * sum(noise.get(name, 0.0) for name in names) for rate, names in step.learning_rates)

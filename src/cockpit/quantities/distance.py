@@ -1,8 +1,9 @@
 """Distance."""
 
 from cockpit.core.kinds import Cost, Kind
+from cockpit.engine.needs import DISTANCE, Need
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import SingleStepQuantity, norms
+from cockpit.quantities._base import SingleStepQuantity
 
 
 class Distance(SingleStepQuantity):
@@ -10,9 +11,13 @@ class Distance(SingleStepQuantity):
 
     kind = Kind.PER_PARAMETER
     cost = Cost.ECONOMY
+    deferred = True
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """The distance."""
+        return frozenset({DISTANCE})
 
     def measure(self, step: Observation) -> dict[str, float]:
         """Return the distance of each parameter."""
-        return norms(
-            {name: theta.detach() - step.start[name].to(theta.device) for name, theta in step.parameters.items()}
-        )
+        return step.norms(DISTANCE)

@@ -11,6 +11,8 @@ class EarlyStopping(SignalToNoise):
     ``epsilon=1e-5`` gives the original's number: added to every variance, averaged over all elements.
     """
 
+    correction = 1
+
     def measure(self, step: Observation) -> float:
         """Return the criterion."""
-        return 1 - step.batch_size * self.mean_ratio(step, correction=1)
+        return 1 - step.batch_size * self.mean_ratio(step)

@@ -9,7 +9,7 @@ from cockpit.core.schedule import Schedule
 from cockpit.engine.binning import Bins
 from cockpit.engine.needs import SQ_NORM, Hist1d, Hist2d, Need
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import SingleStepQuantity, total
+from cockpit.quantities._base import SingleStepQuantity
 from cockpit.quantities.bin_adaptation import BinAdaptation, NoAdaptation, Range
 
 
@@ -28,17 +28,20 @@ class _GradHist(SingleStepQuantity):
         """The counts, and what the adaptation looks at."""
         return frozenset({self._need(), SQ_NORM}).union(*(policy.needs for policy in self._adapt))
 
+    @property
+    def deferred(self) -> bool:  # type: ignore[override]
+        """Limits that move must have moved before the next step."""
+        return all(isinstance(policy, NoAdaptation) for policy in self._adapt)
+
     def _need(self) -> Hist1d | Hist2d:
         raise NotImplementedError
 
     def measure(self, step: Observation) -> Histogram:
         """Return the counts; then let the policies move the limits for the next steps."""
-        if not isfinite(float(total(step.sq_norms()).sum())):
+        if not isfinite(float(step.total(SQ_NORM).sum())):
             raise Undefined("individual gradients are not finite")
-        need = self._need()
-        found = step.hist1d(need.bins) if isinstance(need, Hist1d) else step.hist2d(need.gradient, need.parameter)
         edges = tuple(axis.edges for axis in self._axes)
-        histogram = Histogram(edges, {name: counts.cpu().numpy() for name, counts in found.items()})
+        histogram = Histogram.from_rows(edges, tuple(step.names), step.counts(self._need()))
         for place, policy in enumerate(self._adapt):
             if policy.should_compute(step.step):
                 self._axes[place] = Bins(self._axes[place].count, *policy.measure(step))

@@ -1,8 +1,9 @@
 """GradNorm."""
 
 from cockpit.core.kinds import Cost, Kind
+from cockpit.engine.needs import GRADIENT, Need
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import SingleStepQuantity, norms
+from cockpit.quantities._base import SingleStepQuantity
 
 
 class GradNorm(SingleStepQuantity):
@@ -10,8 +11,13 @@ class GradNorm(SingleStepQuantity):
 
     kind = Kind.PER_PARAMETER
     cost = Cost.ECONOMY
+    deferred = True
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """The gradient."""
+        return frozenset({GRADIENT})
 
     def measure(self, step: Observation) -> dict[str, float]:
         """Return the gradient norm of each parameter."""
-        step.loss  # noqa: B018 - undefined without a backward pass
-        return norms(step.gradient)
+        return step.norms(GRADIENT)

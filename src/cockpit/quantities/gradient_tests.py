@@ -2,17 +2,16 @@
 
 from abc import abstractmethod
 
-from torch import Tensor
-
 from cockpit.core.errors import Undefined
 from cockpit.core.kinds import Cost
 from cockpit.engine.needs import DOT_GRAD, SQ_NORM, Need
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import SingleStepQuantity, total
+from cockpit.quantities._base import SingleStepQuantity
 
 
 class _GradientTest(SingleStepQuantity):
     cost = Cost.ECONOMY
+    deferred = True
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -22,19 +21,18 @@ class _GradientTest(SingleStepQuantity):
     def measure(self, step: Observation) -> float:
         """Return the radius."""
         size = step.batch_size
-        norms, dots = total(step.sq_norms()), total(step.dots())
+        mean, norms, inner = step.scatter()
         if size < 2:
             raise Undefined("a batch of one sample has no variance")
-        mean = sum(float(g.double().square().sum()) for g in step.mean_gradient().values())
         if mean == 0:
             raise Undefined("the gradient is zero")
-        squared = self._squared(norms / mean, (dots / mean).square(), size) / (size * (size - 1))
+        squared = self._squared(norms, inner, size) / (size * (size - 1))
         return max(squared, 0.0) ** 0.5 if squared == squared else squared
 
     @staticmethod
     @abstractmethod
-    def _squared(norms: Tensor, inner: Tensor, size: int) -> float:
-        """B (B - 1) times the squared radius, from ||g_n||^2 / ||g||^2 and <g_n, g>^2 / ||g||^4."""
+    def _squared(norms: float, inner: float, size: int) -> float:
+        """B (B - 1) times the squared radius, from the sums of ||g_n||^2 / ||g||^2 and <g_n, g>^2 / ||g||^4."""
 
 
 class NormTest(_GradientTest):
@@ -44,8 +42,8 @@ class NormTest(_GradientTest):
     """
 
     @staticmethod
-    def _squared(norms: Tensor, inner: Tensor, size: int) -> float:
-        return float(norms.sum()) - size
+    def _squared(norms: float, inner: float, size: int) -> float:
+        return norms - size
 
 
 class InnerTest(_GradientTest):
@@ -55,8 +53,8 @@ class InnerTest(_GradientTest):
     """
 
     @staticmethod
-    def _squared(norms: Tensor, inner: Tensor, size: int) -> float:
-        return float(inner.sum()) - size
+    def _squared(norms: float, inner: float, size: int) -> float:
+        return inner - size
 
 
 class OrthoTest(_GradientTest):
@@ -66,5 +64,5 @@ class OrthoTest(_GradientTest):
     """
 
     @staticmethod
-    def _squared(norms: Tensor, inner: Tensor, size: int) -> float:
-        return float((norms - inner).sum())
+    def _squared(norms: float, inner: float, size: int) -> float:
+        return norms - inner

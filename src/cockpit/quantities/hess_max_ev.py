@@ -14,6 +14,7 @@ class HessMaxEV(SingleStepQuantity):
     """
 
     cost = Cost.FULL
+    deferred = True
 
     @property
     def needs(self) -> frozenset[Need]:

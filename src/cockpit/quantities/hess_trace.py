@@ -1,7 +1,5 @@
 """HessTrace."""
 
-import torch
-
 from cockpit.core.kinds import Cost, Kind
 from cockpit.engine.observation import Observation
 from cockpit.quantities._base import Measured
@@ -16,11 +14,10 @@ class HessTrace(CurvatureQuantity):
 
     def measure(self, step: Observation) -> Measured:
         """Return the trace of each parameter, with standard errors where it is an estimate."""
-        estimates = self.estimates(step)
-        traces = {name: torch.stack([estimate[name].double().sum() for estimate in estimates]) for name in estimates[0]}
-        value = {name: float(traces[name].mean()) if name in traces else 0.0 for name in step.parameters}
+        traces = step.traces(self._trace)
+        value = {name: float(estimates.mean()) for name, estimates in traces.items()}
         details: dict[str, object] = {"curvature": self.curvature, "total": "sum"}
-        if len(estimates) > 1:
-            error = {name: float(t.std() / len(estimates) ** 0.5) for name, t in traces.items()}
+        if any(len(estimates) > 1 for estimates in traces.values()):
+            error = {name: float(e.std(ddof=1) / len(e) ** 0.5) for name, e in traces.items()}
             details["standard_error"] = error
         return Measured(value, details)

@@ -9,6 +9,7 @@ class Loss(SingleStepQuantity):
     r"""The number that is backpropagated, :math:`L`; not finite is recorded as such."""
 
     cost = Cost.ECONOMY
+    deferred = True
 
     def measure(self, step: Observation) -> float:
         """Return L."""

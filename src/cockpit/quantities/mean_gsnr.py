@@ -11,6 +11,8 @@ class MeanGSNR(SignalToNoise):
     ``epsilon=1e-5`` gives the original's number: added to every variance, averaged over all elements.
     """
 
+    correction = 0
+
     def measure(self, step: Observation) -> float:
         """Return the mean ratio."""
-        return self.mean_ratio(step, correction=0)
+        return self.mean_ratio(step)

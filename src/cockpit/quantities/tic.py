@@ -3,9 +3,9 @@
 from cockpit.core.errors import Undefined
 from cockpit.core.kinds import Cost
 from cockpit.core.schedule import Schedule
-from cockpit.engine.needs import SQ_NORM, SUM_SQ, Need
+from cockpit.engine.needs import SQ_NORM, SUM_SQ, Need, NoiseToCurvature
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import Measured, total
+from cockpit.quantities._base import Measured
 from cockpit.quantities._curvature import CurvatureQuantity
 
 
@@ -19,7 +19,7 @@ class _TIC(CurvatureQuantity):
         samples: int = 1,
     ) -> None:
         super().__init__(track_schedule, verbose, curvature, samples)
-        self._epsilon = epsilon
+        self._epsilon, self._noise = epsilon, NoiseToCurvature(self._diagonal, epsilon)
 
 
 class TICDiag(_TIC):
@@ -33,15 +33,11 @@ class TICDiag(_TIC):
     @property
     def needs(self) -> frozenset[Need]:
         """Second moments and the diagonal."""
-        return frozenset({SUM_SQ, self._diagonal})
+        return frozenset({SUM_SQ, self._diagonal, self._noise})
 
     def measure(self, step: Observation) -> Measured:
         """Return the criterion."""
-        diagonal, found = self.mean_diagonal(step), 0.0
-        for name, squares in step.sum_sq().items():
-            curvature = diagonal[name].double() if name in diagonal else 0.0
-            found += float((squares.double() / (curvature + self._epsilon)).sum())
-        return Measured(found / step.batch_size, {"curvature": self.curvature})
+        return Measured(step.noise_to_curvature(self._noise) / step.batch_size, {"curvature": self.curvature})
 
 
 class TICTrace(_TIC):
@@ -53,12 +49,12 @@ class TICTrace(_TIC):
     @property
     def needs(self) -> frozenset[Need]:
         """Norms and the diagonal."""
-        return frozenset({SQ_NORM, self._diagonal})
+        return frozenset({SQ_NORM, self._diagonal, self._trace})
 
     def measure(self, step: Observation) -> Measured:
         """Return the criterion."""
-        trace = sum(float(diagonal.double().sum()) for diagonal in self.mean_diagonal(step).values())
+        trace = sum(float(estimates.mean()) for estimates in step.traces(self._trace).values())
         if trace + self._epsilon == 0:
             raise Undefined("the trace is zero")
-        norms = float(total(step.sq_norms()).sum())
+        norms = float(step.total(SQ_NORM).sum())
         return Measured(norms / step.batch_size / (trace + self._epsilon), {"curvature": self.curvature})

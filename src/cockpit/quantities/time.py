@@ -9,6 +9,7 @@ class Time(SingleStepQuantity):
     """Seconds since the run began; the detail ``tracking`` is what watching this step has cost so far."""
 
     cost = Cost.ECONOMY
+    deferred = True
 
     def measure(self, step: Observation) -> Measured:
         """Return the elapsed time."""

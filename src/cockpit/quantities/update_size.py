@@ -1,10 +1,9 @@
 """UpdateSize."""
 
-from cockpit.core.errors import Undefined
 from cockpit.core.kinds import Cost, Kind
 from cockpit.engine.needs import UPDATE, Need
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import Moment, TwoStepQuantity, norms
+from cockpit.quantities._base import Moment, TwoStepQuantity
 
 
 class UpdateSize(TwoStepQuantity):
@@ -13,6 +12,7 @@ class UpdateSize(TwoStepQuantity):
     kind = Kind.PER_PARAMETER
     cost = Cost.ECONOMY
     moment = Moment.UPDATE
+    deferred = True
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -21,6 +21,4 @@ class UpdateSize(TwoStepQuantity):
 
     def measure(self, step: Observation) -> dict[str, float]:
         """Return the update size of each parameter."""
-        if step.update is None:
-            raise Undefined("the optimizer took no step")
-        return norms(step.update)
+        return step.norms(UPDATE)

@@ -1,0 +1,119 @@
+"""Squares of the per-sample gradients of a convolution, summed over columns and samples.
+
+For sample n and column c the gradient is g = b_nc A_n: b is the gradient at the output, [O, T], A the patches of the
+input that the kernel saw, [T, I]. All columns share the patches. Letters: N samples, K columns, G groups, T positions,
+O output channels, I elements of the kernel (the last index counts input channels, so that patches are copied in runs).
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cockpit.engine.graph import Node
+from cockpit.engine.scattered import Scattered
+from cockpit.layers.forms import Scratch, wide, wide_type
+
+CACHE = 2**20  # numbers that are made at once on a CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """The input of a convolution as patches."""
+
+    signal: Tensor  # [N, C, *positions]
+    kernel: tuple[int, ...]
+    groups: int
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    positions: tuple[int, ...]  # of the output
+
+    @classmethod
+    def of(cls, node: Node, shape: tuple[int, ...], positions: tuple[int, ...]) -> "Convolution":
+        """Read autograd's node; ``shape`` of the weight, ``positions`` of the output."""
+        settings = (tuple(node._saved_stride), tuple(node._saved_padding), tuple(node._saved_dilation))
+        return cls(node._saved_input.detach(), shape[2:], node._saved_groups, *settings, positions)
+
+    @property
+    def width(self) -> int:
+        """I."""
+        return prod(self.kernel) * self.signal.shape[1] // self.groups
+
+    def patches(self, begin: int, end: int, scratch: Scratch) -> Tensor:
+        """[n * G, T, I] for the samples [begin, end)."""
+        spatial = len(self.kernel)
+        view = wide(self.signal[begin:end]).movedim(1, -1)  # channels last
+        if any(self.padding):
+            view = F.pad(view, (0, 0, *(p for pad in reversed(self.padding) for p in (pad, pad))))
+        else:
+            view = view.contiguous()
+        for axis, (size, step, spread) in enumerate(zip(self.kernel, self.stride, self.dilation, strict=True), start=1):
+            view = view.unfold(axis, spread * (size - 1) + 1, step)[..., ::spread]
+            view = view.narrow(axis, 0, self.positions[axis - 1])  # a stride may leave a rest that nothing saw
+        view = view.unflatten(spatial + 1, (self.groups, -1))  # [n, *positions, G, C / G, *kernel]
+        after = range(spatial + 3, 2 * spatial + 3)
+        view = view.permute(0, spatial + 1, *range(1, spatial + 1), *after, spatial + 2)
+        return scratch.take("patches", tuple(view.shape), view).copy_(view).view(-1, prod(self.positions), self.width)
+
+
+def sum_of_squares(
+    conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, channels: int, room: int
+) -> Tensor:
+    """Return sum_nc sign_nc g_nc^2 in the shape of the weight; ``signs``, [K, N], None for all positive."""
+    scattered = isinstance(grad, Scattered) and conv.groups == 1 and not conv.signal.is_cuda
+    total = _scattered(conv, grad, signs) if scattered else _dense(conv, grad, signs, channels, room)  # type: ignore[arg-type]
+    return total.view(channels, *conv.kernel, -1).movedim(-1, 1)
+
+
+def _dense(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, channels: int, room: int) -> Tensor:
+    """One product for each sample and group: [K * O, T] @ [T, I]."""
+    columns, samples, groups = len(grad), conv.signal.shape[0], conv.groups
+    positions, width, scratch = prod(conv.positions), conv.width, Scratch()
+    each = columns * channels * (positions + width) + groups * positions * width
+    limit = room // wide_type(grad.dtype).itemsize if conv.signal.is_cuda else CACHE
+    step = max(1, min(samples, limit // each))
+    total = torch.zeros(0, device=conv.signal.device)
+    for begin in range(0, samples, step):
+        end = min(samples, begin + step)
+        part = grad.dense(samples=slice(begin, end)) if isinstance(grad, Scattered) else grad[:, begin:end]
+        rows = scratch.take("rows", (end - begin, groups, columns, channels // groups, positions), part)
+        rows.copy_(part.reshape(columns, end - begin, groups, -1, positions).permute(1, 2, 0, 3, 4))
+        patches = conv.patches(begin, end, scratch)
+        formed = scratch.take("formed", ((end - begin) * groups, rows.shape[2] * rows.shape[3], width), rows)
+        torch.bmm(rows.view(len(patches), -1, positions), patches, out=formed)
+        squares = _summed(formed.view(end - begin, groups, columns, -1), signs, begin, end)  # [G, O / G * I]
+        total = squares if not begin else total.add_(squares)
+    return total.view(channels, width)
+
+
+def _summed(formed: Tensor, signs: Tensor | None, begin: int, end: int) -> Tensor:
+    """Squares of [n, G, K, D], summed over samples and columns: [G, D]."""
+    if signs is None:
+        return torch.linalg.vector_norm(formed, dim=(0, 2)).square_()
+    weights = signs[:, begin:end].mT.to(formed.dtype)  # [n, K]
+    found: Tensor = torch.einsum("nk,ngkd->gd", weights, formed.square_())
+    return found
+
+
+def _scattered(conv: Convolution, grad: Scattered, signs: Tensor | None) -> Tensor:
+    """Only the places that max-pooling chose: [K, S] @ [S, I] for each sample and channel."""
+    columns, samples, channels, places = grad.value.shape
+    scratch, width, positions = Scratch(), conv.width, prod(conv.positions)
+    value, index = wide(grad.value), grad.index_or(positions).flatten(1)
+    patches = scratch.take("padded patches", (positions + 1, width), value)  # one more: where nothing is to be read
+    patches[positions] = 0
+    rows = scratch.take("rows", (channels * places, width), value)
+    formed = scratch.take("formed", (channels, columns, width), value)
+    total, by_channel = torch.zeros_like(formed), rows.view(channels, places, width)
+    step = max(1, CACHE // (positions * width))
+    for n, (at, factors) in enumerate(zip(index.unbind(0), value.permute(1, 2, 0, 3).unbind(0), strict=True)):
+        if n % step == 0:
+            unfolded = conv.patches(n, min(samples, n + step), scratch)
+        patches[:positions] = unfolded[n % step]
+        torch.index_select(patches, 0, at, out=rows)
+        torch.bmm(factors, by_channel, out=formed)
+        total.addcmul_(formed, formed if signs is None else formed * signs[:, n, None].to(formed.dtype))
+    return total.sum(1)

@@ -1,0 +1,28 @@
+"""Sums over all elements of a parameter that end in a few numbers: computed where the elements are."""
+
+import torch
+from torch import Tensor
+
+
+def signal_to_noise(mean: Tensor, sum_sq: Tensor, size: int, correction: int, epsilon: float) -> Tensor:
+    """(sum_j g_j^2 / var_j, number of terms), [2], with the variance divided by ``size - correction``.
+
+    A variance below rounding is zero: the difference of two equal numbers says nothing. Elements without variance do
+    not count; with ``epsilon``, which is added to every variance, all do.
+    """
+    g, second = mean.double().reshape(-1), sum_sq.double().reshape(-1) / size
+    square = g.square()
+    variance = second - square
+    rounding = 8 * torch.finfo(sum_sq.dtype).eps * second
+    variance = torch.where(variance > rounding, variance, 0) * (size / (size - correction))
+    if epsilon:
+        return torch.stack([(square / (variance + epsilon)).sum(), torch.full_like(square[:1], len(g)).sum()])
+    spread = variance > 0
+    ratios = torch.where(spread, square / torch.where(spread, variance, 1), 0)
+    return torch.stack([ratios.sum(), spread.sum().double()])
+
+
+def noise_to_curvature(sum_sq: Tensor, diagonal: Tensor | None, epsilon: float) -> Tensor:
+    """sum_j [sum_n g_n,j^2] / (h_j + epsilon)."""
+    curvature = 0.0 if diagonal is None else diagonal.double()
+    return (sum_sq.double() / (curvature + epsilon)).sum()

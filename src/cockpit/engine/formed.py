@@ -1,0 +1,166 @@
+"""Statistics of g_n that must be formed: a chunk of samples at a time, everything from the chunk while it is warm."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+import torch
+from torch import Tensor
+
+from cockpit.engine import histograms, kernels
+from cockpit.engine.wanted import Statistics, Wanted
+from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, chunks, wide
+
+WHOLE = 2**31  # bytes of all g_n together up to which they are formed at once on a GPU
+VECTORS = 4  # that a kernel multiplies with in one pass
+
+
+def compute(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor]) -> Statistics:
+    """Compute everything wanted; ``vectors`` of the parameter's shape."""
+    flat = {name: v.to(form.dtype).reshape(-1) for name, v in vectors.items()}
+    theta = wide(theta.detach()).reshape(-1)
+    if theta.device.type == "cpu":
+        return _on_cpu(form, theta, wanted, flat)
+    return _on_gpu(form, theta, wanted, flat)
+
+
+class _Sums:
+    """What chunks add up to."""
+
+    def __init__(self, wanted: Wanted, vectors: Mapping[str, Tensor]) -> None:
+        self.wanted, self.vectors = wanted, vectors
+        self.norms: list[Tensor] = []
+        self.dots: dict[str, list[Tensor]] = {name: [] for name in vectors}
+        self.sum_sq: Tensor | None = None
+        self.abs_max: Tensor | None = None
+
+    def add(self, g: Tensor, scratch: Scratch) -> None:
+        """Take a chunk [n, D]."""
+        if self.wanted.sum_sq:
+            squares = torch.mul(g, g, out=scratch.take("squares", tuple(g.shape), g))
+            total = squares.sum(0)
+            self.sum_sq = total if self.sum_sq is None else self.sum_sq.add_(total)
+            if self.wanted.sq_norm:
+                self.norms.append(squares.sum(1))
+        elif self.wanted.sq_norm:
+            self.norms.append(torch.linalg.vector_norm(g, dim=1).square_())
+        for name, v in self.vectors.items():
+            self.dots[name].append(g @ v)
+
+    def take_extremes(self, low: Tensor, high: Tensor) -> None:
+        """Take the smallest and the largest element of a chunk."""
+        top = torch.maximum(-low, high)
+        self.abs_max = top if self.abs_max is None else torch.maximum(self.abs_max, top)
+
+    def statistics(self, shape: tuple[int, ...]) -> Statistics:
+        """Put the samples together."""
+        return Statistics(
+            sq_norm=_joined(self.norms) if self.wanted.sq_norm else None,
+            dots={name: _joined(parts) for name, parts in self.dots.items()},
+            sum_sq=None if self.sum_sq is None else self.sum_sq.reshape(shape),
+            abs_max=self.abs_max,
+        )
+
+
+def _on_cpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor]) -> Statistics:
+    sums, scratch = _Sums(wanted, vectors), Scratch()
+    axes = {bins: histograms.Axis(theta, bins) for _, bins in wanted.hist2d}
+    joints = {pair: histograms.Joint(axes[pair[1]], pair[0]) for pair in wanted.hist2d}
+    counts = {bins: torch.zeros(bins.count, dtype=torch.int64) for bins in wanted.hist1d}
+    for _, g in chunks(form, scratch=scratch):
+        sums.add(g, scratch)
+        if not (counts or joints or wanted.abs_max):
+            continue
+        within = histograms.extremes(g)
+        if wanted.abs_max:
+            sums.take_extremes(*(g.new_tensor(end) for end in within))
+        for bins, count in counts.items():
+            count += histograms.count(g, bins, within, scratch)
+        for joint in joints.values():
+            joint.add(g, within, scratch)
+    found = sums.statistics(form.shape)
+    found.hist1d = counts
+    found.hist2d = {pair: joint.counts(scratch) for pair, joint in joints.items()}
+    return found
+
+
+def _on_gpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor]) -> Statistics:
+    """No number is looked at: what happens depends on shapes alone, and can be captured in a graph."""
+    factor = 1.0
+    if isinstance(form, Factored | Convolved):
+        form, factor = replace(form, factor=1.0), form.factor
+    whole = form.samples * prod(form.shape) * form.dtype.itemsize <= WHOLE
+    limit = form.samples * form.size if whole else WHOLE // form.dtype.itemsize // 4
+    parts, formed = [], None
+    for _, g in chunks(form, limit):
+        formed = g if whole and isinstance(form, Factored | Convolved) else None
+        scan = _by_kernels if kernels.usable(g) and kernels.usable(theta) else _by_operations
+        parts.append(scan(g, factor, theta, wanted, vectors))
+    found = parts[0] if len(parts) == 1 else _added(parts)
+    found.sum_sq = None if found.sum_sq is None else found.sum_sq.reshape(form.shape)
+    found.formed = formed
+    return found
+
+
+def _by_kernels(g: Tensor, factor: float, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor]) -> Statistics:
+    found = Statistics()
+    names, bins = list(vectors), list(wanted.hist1d)
+    while (wanted.sq_norm and found.sq_norm is None) or names or bins:
+        now, names = names[:VECTORS], names[VECTORS:]
+        stacked = torch.stack([vectors[name] for name in now]) if now else None
+        counted = bins.pop(0) if bins else None
+        found.sq_norm, dots, counts = kernels.scan(g, stacked, counted, factor)
+        if dots is not None:
+            found.dots.update(zip(now, dots.unbind(0), strict=True))
+        if counted is not None and counts is not None:
+            found.hist1d[counted] = counts
+    found.sq_norm = found.sq_norm if wanted.sq_norm else None
+    found.hist2d = {pair: kernels.scan_2d(g, factor, theta, *pair) for pair in wanted.hist2d}
+    _elementwise(found, g, factor, wanted)
+    return found
+
+
+def _by_operations(
+    g: Tensor, factor: float, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor]
+) -> Statistics:
+    g = g if factor == 1 else g * factor
+    found = Statistics()
+    if wanted.sq_norm:
+        found.sq_norm = torch.linalg.vector_norm(g, dim=1).square_()
+    found.dots = {name: g @ v for name, v in vectors.items()}
+    found.hist1d = {bins: histograms.looked_up(g, bins) for bins in wanted.hist1d}
+    found.hist2d = {pair: histograms.looked_up_2d(g, theta, *pair) for pair in wanted.hist2d}
+    _elementwise(found, g, 1.0, wanted)
+    return found
+
+
+def _elementwise(found: Statistics, g: Tensor, factor: float, wanted: Wanted) -> None:
+    if wanted.sum_sq:
+        found.sum_sq = torch.linalg.vector_norm(g, dim=0).mul_(factor).square_()
+    if wanted.abs_max:
+        low, high = torch.aminmax(g) if g.numel() else (g.new_zeros(()),) * 2
+        found.abs_max = torch.maximum(-low, high) * abs(factor)
+
+
+def _added(parts: list[Statistics]) -> Statistics:
+    """Chunks of samples put together."""
+    first = parts[0]
+    joined = Statistics(
+        sq_norm=_joined([part.sq_norm for part in parts if part.sq_norm is not None]) if _has(first.sq_norm) else None,
+        dots={name: _joined([part.dots[name] for part in parts]) for name in first.dots},
+        hist1d={bins: torch.stack([part.hist1d[bins] for part in parts]).sum(0) for bins in first.hist1d},
+        hist2d={pair: torch.stack([part.hist2d[pair] for part in parts]).sum(0) for pair in first.hist2d},
+    )
+    if _has(first.sum_sq):
+        joined.sum_sq = torch.stack([part.sum_sq for part in parts if part.sum_sq is not None]).sum(0)
+    if _has(first.abs_max):
+        joined.abs_max = torch.stack([part.abs_max for part in parts if part.abs_max is not None]).amax()
+    return joined
+
+
+def _has(tensor: Tensor | None) -> bool:
+    return tensor is not None
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -1,0 +1,200 @@
+"""The generalised Gauss-Newton matrix J^T H J on the user's own graph: H is the Hessian of the loss with respect to the
+network's outputs, factored into columns; J^T sends the columns back through the network.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from cockpit.core.errors import Undefined
+from cockpit.engine.blueprint import Found
+from cockpit.engine.curvature import Vectors, random_signs
+from cockpit.engine.graph import Graph, Node, edge, family
+from cockpit.engine.output_hessian import Columns, OutputHessian
+from cockpit.engine.scattered import dense
+from cockpit.engine.sending import Grads, Sender, Step
+from cockpit.engine.settings import Settings
+from cockpit.engine.squares import Squares
+from cockpit.layers.forms import wide
+
+MAX_COUPLED = 4096  # samples x outputs, where each needs a pass of its own
+MAX_TRUSTED = 64  # graphs that are remembered
+SHARE = 0.75  # of the memory of the network's results that the columns may take
+LEAST = 2**24  # bytes
+AGREES = {torch.float64: 1e-8, torch.float32: 1e-2}  # single precision may multiply with ten bits on a GPU
+
+
+class GaussNewton:
+    """Columns of the loss, sent back through the network and squared."""
+
+    def __init__(
+        self,
+        roots: Sequence[Tensor],
+        seeds: Sequence[Tensor | None],
+        graph: Graph,
+        found: Found,
+        parameters: Mapping[str, Tensor],
+        settings: Settings,
+    ) -> None:
+        self._graph, self._found, self._parameters, self._settings = graph, found, parameters, settings
+        self._hessian = OutputHessian(roots, seeds, found.outputs, graph)
+        self._wanted = list(dict.fromkeys(path.node for path in found.paths))
+        self._factor: Columns | None = None
+        self._sender: Sender | None = None
+
+    @torch.no_grad()
+    def diagonal(self) -> Vectors:
+        """Exact diagonal: the squares of all columns, summed."""
+        columns = self._columns()
+        if self._found.placed.coupled:
+            return self._coupled_diagonal(columns)
+        sender = self._sends(columns)
+        room = _room(sender.steps)
+        total, step = self._squares(room), _at_once(sender.steps, room)
+        for begin in range(0, len(columns), step):
+            end = min(begin + step, len(columns))
+            self._add_squares(total, columns, columns.rows(begin, end), columns.signs_of(begin, end))
+        return total.sums()
+
+    @torch.no_grad()
+    def sampled(self, samples: int, generator: torch.Generator) -> list[Vectors]:
+        """Monte Carlo estimates of the diagonal: columns mixed with random signs."""
+        if self._found.placed.coupled:
+            raise Undefined("batch normalisation in training mode couples the samples; use curvature='hutchinson'")
+        columns = self._columns()
+        if columns.signs is not None and bool((columns.signs < 0).any()):
+            raise Undefined("the loss is not convex in the network's output; use curvature='ggn' or 'hutchinson'")
+        rows, estimates = columns.rows(0, len(columns)), []
+        for _ in range(samples):
+            mix = random_signs((columns.samples, len(columns)), rows, generator)
+            total = self._squares(_room(self._sends(columns).steps))
+            self._add_squares(total, columns, torch.einsum("knc,nk->nc", rows, mix)[None], None)
+            estimates.append(total.sums())
+        return estimates
+
+    def _columns(self) -> Columns:
+        if self._factor is None:
+            self._factor = self._hessian.columns()
+        return self._factor
+
+    def _squares(self, room: int) -> Squares:
+        return Squares(self._parameters, self._found.paths, self._found.placed, room)
+
+    def _add_squares(self, total: Squares, columns: Columns, rows: Tensor, signs: Tensor | None) -> None:
+        sender = self._sends(columns)
+        seeds, room = columns.seeds(rows), _room(sender.steps)
+        if self._trusted(sender, columns):
+            total.begin(signs)
+            for node, grads in sender(seeds, room):
+                total.add(node, grads)
+            total.end()
+            return
+        for column in range(len(rows)):
+            total.begin(None if signs is None else signs[column : column + 1])
+            for node, grads in sender.by_autograd([seed[column : column + 1] for seed in seeds], self._wanted):
+                total.add(node, grads)
+            total.end()
+
+    def _sends(self, columns: Columns) -> Sender:
+        if self._sender is None:
+            tops = [(target.node, target.output) for target in columns.targets]
+            self._sender = Sender(tops, self._wanted, self._settings.looped)
+        return self._sender
+
+    def _trusted(self, sender: Sender, columns: Columns) -> bool:
+        """Whether columns arrive as autograd would send them: tried once for each structure of the graph.
+
+        A hook of the user's on an intermediate result, which cannot be seen, may change gradients.
+        """
+        known, signature = self._settings.trusted, self._graph.signature
+        if signature not in known:
+            if len(known) >= MAX_TRUSTED:
+                known.clear()
+            found = self._agrees(sender, columns)
+            if found is None:  # numbers that are not finite tell nothing
+                return False
+            known[signature] = found
+        return known[signature]
+
+    def _agrees(self, sender: Sender, columns: Columns) -> bool | None:
+        size = sum(target.size for target in columns.targets)
+        generator = torch.Generator().manual_seed(size)
+        noise = torch.randn(2, columns.samples, size, generator=generator, dtype=torch.float64)
+        seeds = columns.seeds(noise.to(columns.blocks.device))
+        slow = list(sender.by_autograd([seed[1:] for seed in seeds], self._wanted))
+        if not all(bool(torch.isfinite(dense(grad)).all()) for _, grads in slow for grad in grads if grad is not None):
+            return None
+        quick = {node: _second(grads) for node, grads in sender(seeds, LEAST)}
+        if len(quick) != len(slow):
+            return False
+        return all(_close(_second(grads), quick.get(node, ())) for node, grads in slow)
+
+    def _coupled_diagonal(self, columns: Columns) -> Vectors:
+        """Samples see each other (batch normalisation): each sample's columns are sent back on their own."""
+        samples, size = columns.samples, sum(target.size for target in columns.targets)
+        if samples * size > MAX_COUPLED:
+            raise Undefined(
+                f"batch normalisation in training mode couples the samples: the exact GGN needs {samples} x {size} "
+                f"passes (limit {MAX_COUPLED}); use curvature='hutchinson'"
+            )
+        total = {name: torch.zeros_like(p, dtype=wide(p[:0]).dtype) for name, p in self._parameters.items()}
+        places = [edge(target.node, target.output) for target in columns.targets]
+        for rows, signs in _singly(columns):
+            seeds = [seed[0] for seed in columns.seeds(rows[None])]
+            grads = torch.autograd.grad(
+                places, list(self._parameters.values()), seeds, retain_graph=True, allow_unused=True
+            )
+            for name, grad in zip(self._parameters, grads, strict=True):
+                if grad is not None:
+                    total[name].addcmul_(wide(grad), wide(grad) if signs is None else wide(grad) * signs)
+        return total
+
+
+def _singly(columns: Columns) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Each column of each sample alone: [N, C], and its sign."""
+    for k in range(len(columns)):
+        rows, signs = columns.rows(k, k + 1)[0], columns.signs_of(k, k + 1)
+        for n in range(columns.samples):
+            if rows.is_cuda or bool(rows[n].any()):
+                alone = torch.zeros_like(rows)
+                alone[n] = rows[n]
+                yield alone, None if signs is None else signs[0, n]
+
+
+def _room(steps: Sequence[Step]) -> int:
+    """Bytes that may be made: a part of what the network's results take."""
+    results = (meta for step in steps for meta in step.node._input_metadata)
+    return max(LEAST, int(SHARE * sum(prod(meta.shape) * meta.dtype.itemsize for meta in results)))
+
+
+def _at_once(steps: Sequence[Step], room: int) -> int:
+    """Columns that are sent at once: gradients at one operation stay within the room."""
+    scattered: dict[Node, int] = {}  # gradients that max-pooling sends are kept without their zeros
+    largest = 1
+    for step in steps:
+        meta = step.node._input_metadata[0]
+        own = scattered.get(step.node, prod(meta.shape) * meta.dtype.itemsize)
+        largest = max(largest, own)
+        if family(step.node) == "MaxPool2DWithIndicesBackward" or (
+            family(step.node) == "ReluBackward" and step.node in scattered
+        ):
+            scattered.update({place[0]: own for _, place in step.operands})
+    return max(1, room // largest)
+
+
+def _second(grads: Grads) -> tuple[Tensor | None, ...]:
+    return tuple([None if grad is None else dense(grad)[-1] for grad in grads])
+
+
+def _close(slow: tuple[Tensor | None, ...], quick: tuple[Tensor | None, ...]) -> bool:
+    if len(slow) != len(quick):
+        return False
+    for one, other in zip(slow, quick, strict=True):
+        if one is None or other is None:
+            if one is not other:
+                return False
+        elif not bool((one - other).norm() <= AGREES.get(one.dtype, 0.1) * one.norm()):
+            return False
+    return True

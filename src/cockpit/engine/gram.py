@@ -1,0 +1,71 @@
+"""Inner products of per-sample gradients from inner products of their factors: nothing of size N x D is formed.
+
+<row_n col_n^T, row_m col_m^T> = (row_n . row_m) (col_n . col_m), for every pair of positions of the two samples.
+"""
+
+import torch
+from torch import Tensor
+
+from cockpit.layers.forms import Convolved, Factored, Scratch, wide
+
+BLOCK = 2**22  # inner products that are held at once
+
+
+def mean_is_cheaper(form: Factored, other: Factored, vector_known: bool) -> bool:
+    """Whether all pairs of rows take fewer operations than <g_n, v>, and making v if it must be made."""
+    rows, columns = form.row.shape[3], form.col.shape[3]
+    if form.row.shape[1] != 1 or other.row.shape[1] != 1:
+        return False
+    mine, others = (f.row.shape[0] * f.row.shape[2] for f in (form, other))
+    return mine * others * (rows + columns) < (mine + (0 if vector_known else others)) * rows * columns
+
+
+def dot_mean(form: Factored, other: Factored) -> Tensor:
+    """<g_n, mean_m g'_m>, [N], for two forms of one group of the same parameter."""
+    row, col, other_row, other_col = (
+        wide(factor[:, 0]).flatten(0, 1) for factor in (form.row, form.col, other.row, other.col)
+    )
+    step = max(1, BLOCK // max(1, len(other_row)))
+    parts = [
+        (r @ other_row.mT).mul_(c @ other_col.mT).sum(1)
+        for r, c in zip(row.split(step), col.split(step), strict=True)
+    ]
+    each = parts[0] if len(parts) == 1 else torch.cat(parts)  # [N * T]
+    total = each.view(form.samples, -1).sum(1) if len(each) != form.samples else each
+    return total.mul_(form.factor * other.factor / other.samples)
+
+
+def mean_and_norms(row: Tensor, col: Tensor) -> tuple[Tensor, Tensor]:
+    """<g_n, mean g> and ||g_n||^2 for g_n = row_n col_n^T."""
+    products = (row @ row.mT).mul_(col @ col.mT)
+    return products.sum(1).div_(len(row)), products.diagonal().clone()
+
+
+def norm_is_cheaper(form: Factored | Convolved) -> bool:
+    """Whether ||g_n||^2 takes fewer operations from T^2 inner products than from g_n: T (I + O) against I O."""
+    if isinstance(form, Factored):
+        positions, rows, columns = form.row.shape[2], form.row.shape[3], form.col.shape[3]
+    else:
+        positions, rows = form.positions, form.shape[0] // form.groups
+        columns = max(1, form.response.numel() and form.size // max(1, positions * form.groups))
+    return positions * (rows + columns) < rows * columns
+
+
+def sq_norm(form: Factored | Convolved) -> Tensor:
+    """||g_n||^2, [N]."""
+    positions = form.row.shape[2] if isinstance(form, Factored) else form.positions
+    step, scratch = max(1, BLOCK // max(1, positions**2, form.size)), Scratch()
+    parts = []
+    for begin in range(0, form.samples, step):
+        row, col = _positions_first(form, begin, min(form.samples, begin + step), scratch)
+        products = (row @ row.mT).mul_(col @ col.mT)  # [n * G, T, T]
+        parts.append(products.view(min(step, form.samples - begin), -1).sum(1))
+    return torch.cat(parts).mul_(form.factor**2)
+
+
+def _positions_first(form: Factored | Convolved, begin: int, end: int, scratch: Scratch) -> tuple[Tensor, Tensor]:
+    if isinstance(form, Factored):
+        row, col = (wide(factor[begin:end]).flatten(0, 1) for factor in (form.row, form.col))
+        return row, col
+    row, col = form.factors(begin, end, scratch)
+    return row.mT, col.mT

@@ -1,0 +1,152 @@
+# mypy: disable-error-code="no-untyped-def, misc, untyped-decorator, import-untyped, unused-ignore"
+"""Histogram of the products row_no col_ni: only rows that reach beyond the first edges are multiplied out."""
+
+import triton  # type: ignore[import-not-found]
+import triton.language as tl  # type: ignore[import-not-found]
+
+from cockpit.engine.kernels.shared_program import EDGE, GAP, PIECE, RADIUS, clear, settle, tally
+
+
+@triton.jit
+def row_elements(row, o, end, factor, top, bottom, table):
+    """The elements of a row, and which of them have products that must be looked at.
+
+    The others are decided by signs: no product reaches the radius, and none but those with zeros is rounded to zero (or
+    falls short of an edge that is zero up to rounding).
+    """
+    r = tl.load(row + o, mask=o < end, other=0.0).to(tl.float32) * factor
+    plain = (tl.abs(r) * top < tl.load(table + RADIUS)) & ((tl.abs(r) * bottom > tl.load(table + GAP)) | (r == 0.0))
+    return r, (plain == 0) & (o < end)
+
+
+@triton.jit
+def look_again(
+    row,
+    first,
+    end,
+    col,
+    start,
+    inputs,
+    factor,
+    top,
+    bottom,
+    seen,
+    under,
+    found,
+    counts,
+    table,
+    WIDTH: tl.constexpr,
+    STEPS: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Count what is large in a tile of products, piece by piece."""
+    for piece in range(0, ROWS * COLUMNS, PIECE):
+        place = piece + tl.arange(0, PIECE)
+        i = start + place % COLUMNS
+        r, mixed = row_elements(row, first + place // COLUMNS, end, factor, top, bottom, table)
+        x = r * tl.load(col + i, mask=i < inputs, other=0.0).to(tl.float32)
+        seen, under, found = tally(x, mixed & (i < inputs), seen, under, found, counts, table, WIDTH, STEPS)
+    return seen, under, found
+
+
+@triton.jit(do_not_specialize=["outputs", "units", "blocks", "rows_each", "factor"])
+def outer_program(
+    row,
+    col,
+    counts,
+    table,
+    outputs,
+    units,
+    blocks,
+    rows_each,
+    factor,
+    UNIT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    STEPS: tl.constexpr,
+    MOST: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """A program: one sample, ``rows_each`` <= MOST elements of its row, all of its col; a row of counts."""
+    inputs = units * UNIT
+    pid = tl.program_id(0)
+    n = (pid // blocks).to(tl.int64)
+    row += n * outputs
+    col += n * inputs
+    counts += pid.to(tl.int64) * WIDTH
+    clear(counts, WIDTH)
+    seen = tl.zeros([WIDTH], tl.int32)
+    edge = tl.load(table + EDGE)
+    radius = tl.load(table + RADIUS)
+    begin = pid % blocks * rows_each
+    end = tl.minimum(begin + rows_each, outputs)
+
+    highest = tl.zeros([COLUMNS], tl.float32)
+    lowest = tl.full([COLUMNS], float("inf"), tl.float32)
+    ups = tl.zeros([COLUMNS], tl.int32)
+    downs = tl.zeros([COLUMNS], tl.int32)
+    for start in range(0, inputs, COLUMNS):
+        i = start + tl.arange(0, COLUMNS)
+        c = tl.load(col + i, mask=i < inputs, other=0.0).to(tl.float32)
+        highest = tl.maximum(highest, tl.abs(c))
+        lowest = tl.minimum(lowest, tl.where(c != 0.0, tl.abs(c), float("inf")))
+        ups += (c > 0.0).to(tl.int32)
+        downs += (c < 0.0).to(tl.int32)
+    top = tl.max(highest, axis=0)
+    bottom = tl.min(lowest, axis=0)
+    up = tl.sum(ups, axis=0)
+    down = tl.sum(downs, axis=0)
+
+    o = begin + tl.arange(0, MOST)
+    r, mixed = row_elements(row, o, end, factor, top, bottom, table)
+    plain = (mixed == 0) & (o < end)
+    rising = tl.sum((plain & (r > 0.0)).to(tl.int32), axis=0)
+    falling = tl.sum((plain & (r < 0.0)).to(tl.int32), axis=0)
+    negative = rising * down + falling * up
+    positive = rising * up + falling * down
+    nil = tl.sum(plain.to(tl.int32), axis=0) * inputs - negative - positive
+
+    if tl.sum(mixed.to(tl.int32), axis=0) > 0:
+        below = tl.zeros([COLUMNS], tl.int32)
+        rest = 0
+        under = 0
+        found = 0
+        padding = 0
+        for first in range(begin, end, ROWS):
+            some, unclear = row_elements(row, first + tl.arange(0, ROWS), end, factor, top, bottom, table)
+            lines = tl.sum(unclear.to(tl.int32), axis=0)
+            if lines > 0:
+                rest += lines * inputs
+                padding += tl.cdiv(inputs, COLUMNS) * ROWS * COLUMNS - lines * inputs
+                some = tl.where(unclear, some, 0.0)
+                for start in range(0, inputs, COLUMNS):
+                    i = start + tl.arange(0, COLUMNS)
+                    c = tl.load(col + i, mask=i < inputs, other=0.0).to(tl.float32)
+                    x = some[:, None] * c[None, :]
+                    below += tl.sum((x < edge).to(tl.int32), axis=0)
+                    if (tl.max(tl.abs(x)) < radius) == 0:
+                        seen, under, found = look_again(
+                            row,
+                            first,
+                            end,
+                            col,
+                            start,
+                            inputs,
+                            factor,
+                            top,
+                            bottom,
+                            seen,
+                            under,
+                            found,
+                            counts,
+                            table,
+                            WIDTH,
+                            STEPS,
+                            ROWS,
+                            COLUMNS,
+                        )
+        under = tl.sum(below) - under - tl.where(edge > 0.0, padding, 0)
+        negative += under
+        positive += rest - found - under
+    settle(counts, seen, negative, positive, nil, table, WIDTH)

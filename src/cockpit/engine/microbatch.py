@@ -1,0 +1,68 @@
+"""What one backward pass showed; a step has one, or several under gradient accumulation."""
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.lanczos import Eigenpair
+from cockpit.engine.needs import Diagonal
+from cockpit.layers.forms import AnyForm, joined, scale
+
+Vectors = dict[str, Tensor]
+
+
+@dataclass
+class Microbatch:
+    """One backward pass; shares and forms still carry the loss scale."""
+
+    samples: int
+    loss: Tensor
+    forms: dict[str, AnyForm]
+    uncovered: dict[str, str]
+    shares: Tensor | str  # each sample's share of the loss, or why it is not known
+    coupled: bool = False
+    diagonals: dict[Diagonal, list[Vectors] | str] = field(default_factory=dict)
+    eigenpair: Eigenpair | str | None = None
+    factor: float = 0.0  # what the forms have been multiplied with; 0: not yet
+    origin: tuple[object, ...] = ()  # the forward calls it goes back to
+    raw: Any = None  # what was collected instead of forms, for a program
+    structure: int = 0  # of its graph, if it is familiar
+
+    def thaw(self) -> None:
+        """Make forms of what was collected."""
+        if self.raw is not None:
+            self.forms = self.raw.script.forms(self.raw.collected)
+            self.shares = self.raw.shares(self.samples) if self.raw.calls else "individual losses were not asked for"
+            self.raw = None
+
+    def join(self, other: "Microbatch") -> None:
+        """Add a second backward pass over the same forward call: the same samples, not more of them."""
+        self.loss = self.loss + other.loss
+        for name, form in other.forms.items():
+            mine = self.forms.get(name)
+            self.forms[name] = form if mine is None else joined(mine, form)
+        self.uncovered.update(other.uncovered)
+        both = isinstance(self.shares, Tensor) and isinstance(other.shares, Tensor)
+        self.shares = self.shares + other.shares if both else other.shares  # type: ignore[operator]
+        for need, found in other.diagonals.items():
+            known = self.diagonals.get(need)
+            if isinstance(known, list) and isinstance(found, list):
+                found = [summed(list(pair), 1.0) for pair in zip(known, found, strict=True)]
+            self.diagonals[need] = known if isinstance(known, str) else found
+        if self.eigenpair is not None:
+            self.eigenpair = "the Hessian of several accumulated backward passes cannot be multiplied with"
+
+    def scale(self, factor: float) -> None:
+        """Turn contributions into individual gradients."""
+        if self.factor != factor:
+            self.forms = {name: scale(form, factor / (self.factor or 1)) for name, form in self.forms.items()}
+            self.factor = factor
+
+
+def summed(parts: list[Vectors], loss_scale: float) -> Vectors:
+    """Sum vectors by name, without the loss scale."""
+    names = {name: None for part in parts for name in part}
+    return {name: reduce(torch.add, (part[name] for part in parts if name in part)) / loss_scale for name in names}

@@ -1,0 +1,307 @@
+"""The Hessian of the loss with respect to the network's outputs as columns: H_n = sum_k sign_k s_k s_k^T for sample n.
+
+Three ways, the first that applies: whatever is linear in a log-softmax (cross entropy with any weights, smoothing,
+reduction, scaling) has the softmax's Hessian, whose Cholesky factor is known; a loss that is a sum over elements has a
+diagonal one; any other is asked of autograd, one product for each output of a sample, and decomposed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor
+
+from cockpit.core.errors import Undefined
+from cockpit.engine.graph import Graph, Node, edge, family
+from cockpit.engine.placement import Source
+from cockpit.engine.pull import KEEPS, RESHAPES
+from cockpit.layers.layout import Layout
+
+MAX_COLUMNS = 1024  # outputs per sample for which the exact GGN is formed
+UNITS = 2**23  # numbers of unit vectors that are sent at once
+ELEMENTWISE = frozenset(
+    f"{name}Backward" for name in ("MseLoss", "BinaryCrossEntropyWithLogits", "HuberLoss", "SmoothL1Loss")
+)
+PASSED = KEEPS | RESHAPES | {"BackwardHookFunctionBackward"}  # between the output and a loss: the same numbers
+NOT_FINITE = "the curvature of the loss is not finite"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A result, [N, C] up to the order of its elements."""
+
+    node: Node
+    output: int
+    shape: tuple[int, ...]
+    layout: Layout
+    dtype: torch.dtype
+
+    @property
+    def size(self) -> int:
+        """C: elements of each sample."""
+        return prod(self.shape) // self.layout.samples
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Samples first: [..., *shape] -> [..., N, C]."""
+        lead = tensor.shape[: tensor.dim() - len(self.shape)]
+        split = tensor.reshape(*lead, -1, self.layout.samples, self.layout.inner)
+        return split.transpose(-3, -2).reshape(*lead, self.layout.samples, -1)
+
+    def spread(self, rows: Tensor) -> Tensor:
+        """Undo :meth:`gather`."""
+        lead = rows.shape[:-2]
+        split = rows.reshape(*lead, self.layout.samples, -1, self.layout.inner).transpose(-3, -2)
+        return split.reshape(*lead, *self.shape).to(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The factor: k columns for each block of outputs of a sample, K = k B in all."""
+
+    targets: tuple[Target, ...]
+    blocks: Tensor  # [k, N, B, c]: each column lives on one of B blocks of c outputs
+    signs: Tensor | None  # [k, N, B]: 1, -1, or 0 for a column of zeros; None: no column is negative
+    apart: int = 1  # in a sample the outputs of a block are so far from each other
+
+    def __len__(self) -> int:
+        return self.blocks.shape[0] * self.blocks.shape[2]
+
+    @property
+    def samples(self) -> int:
+        """N."""
+        return self.blocks.shape[1]
+
+    def rows(self, begin: int, end: int) -> Tensor:
+        """Columns [begin, end): [columns, N, C]."""
+        each, _, blocks, _ = self.blocks.shape
+        found = self.blocks.permute(2, 0, 1, 3).flatten(0, 1)[begin:end, :, None]  # [columns, N, 1, c]
+        if blocks > 1:
+            here = torch.arange(begin, end, device=found.device) // each
+            found = found * torch.eye(blocks, dtype=found.dtype, device=found.device)[here][:, None, :, None]
+        return found.reshape(*found.shape[:2], -1, self.apart, found.shape[3]).transpose(3, 4).flatten(2)
+
+    def signs_of(self, begin: int, end: int) -> Tensor | None:
+        """[columns, N]."""
+        return None if self.signs is None else self.signs.permute(2, 0, 1).flatten(0, 1)[begin:end]
+
+    def seeds(self, rows: Tensor) -> list[Tensor]:
+        """[columns, N, C] -> gradients of the targets, [columns, *shape]."""
+        parts = rows.split([target.size for target in self.targets], dim=2)
+        return [target.spread(part) for target, part in zip(self.targets, parts, strict=True)]
+
+
+class OutputHessian:
+    """The loss between the network's outputs and what is backpropagated."""
+
+    def __init__(
+        self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], outputs: Sequence[Source], graph: Graph
+    ) -> None:
+        self._roots, self._seeds, self._graph = list(roots), list(seeds), graph
+        self._outputs = [Target(o.node, o.output, o.shape, o.layout, o.dtype) for o in outputs]
+
+    def columns(self) -> Columns:
+        """Factor it."""
+        size = sum(target.size for target in self._outputs)
+        if size > MAX_COLUMNS:
+            raise Undefined(
+                f"{size} outputs per sample: the exact GGN needs as many passes (limit {MAX_COLUMNS}); "
+                "use curvature='hutchinson'"
+            )
+        found = None
+        if len(self._outputs) == 1:
+            loss, target = self._loss_of(self._outputs[0])
+            if loss is not None and family(loss) == "LogSoftmaxBackward":
+                found = self._softmax(loss, target)
+            elif loss is not None and family(loss) in ELEMENTWISE:
+                found = self._elementwise(loss, target)
+        found = self._general() if found is None else found
+        if not found.blocks.is_cuda:
+            found = _looked_at(found)
+        return found
+
+    def _loss_of(self, output: Target) -> tuple[Node | None, Target]:
+        """The only operation that uses the output, but for some that pass it on, and what it is given."""
+        at = output
+        while True:
+            users = [user for user, _, result in self._graph.users.get(at.node, ()) if result == at.output]
+            if len(users) != 1:
+                return None, at
+            user = users[0]
+            if family(user) not in PASSED or len(user._input_metadata) != 1:
+                return user, at
+            meta = user._input_metadata[0]
+            at = Target(user, 0, tuple(meta.shape), output.layout, meta.dtype)
+
+    def _gradient(self, node: Node, output: int) -> Tensor:
+        with torch.enable_grad():
+            return torch.autograd.grad(self._roots, [edge(node, output)], self._seeds, create_graph=True)[0]
+
+    def _softmax(self, node: Node, target: Target) -> Columns | None:
+        """L = sum_rc G_rc log p_rc with constant G: each row r has the Hessian -sum_c G_rc (diag p - p p^T)."""
+        slope, apart = self._gradient(node, 0), _apart(node, target)
+        if slope.requires_grad or apart is None:  # not linear, or classes of several samples
+            return None
+        classes = node._saved_result.shape[_dim(node)]
+        log_p, slope = (_by_row(target, t.detach(), classes, apart) for t in (node._saved_result, slope))
+        weight = -slope.sum(2)  # [N, rows]
+        blocks = cholesky_of_softmax(log_p.exp()) * weight.abs().sqrt()[..., None, None]
+        signs = None if self._surely_positive(node) else weight.sign().expand(classes - 1, *weight.shape)
+        return Columns((target,), blocks.permute(3, 0, 1, 2), signs, apart)
+
+    def _surely_positive(self, node: Node) -> bool:
+        """Cross entropy itself is backpropagated: no factor or weight that could be negative."""
+        root = self._roots[0].grad_fn
+        direct = len(self._roots) == 1 and self._seeds[0] is None and root is not None
+        if not direct or family(root) not in ("NllLossBackward", "NllLoss2DBackward"):
+            return False
+        return root._saved_weight is None and root.next_functions[0][0] is node  # type: ignore[union-attr]
+
+    def _elementwise(self, node: Node, target: Target) -> Columns | None:
+        """A sum over elements: one product with the Hessian shows its diagonal."""
+        if any(operand is not None for operand, _ in node.next_functions[1:]):
+            return None  # the targets have a gradient too
+        if self._gradient(node, 0).requires_grad:
+            return None  # a function of the loss that is not linear
+        place, gradient = edge(target.node, target.output), self._gradient(target.node, target.output)
+        diagonal = torch.zeros_like(gradient)
+        if gradient.requires_grad:
+            diagonal = torch.autograd.grad(gradient, [place], torch.ones_like(gradient), retain_graph=True)[0]
+        rows = target.gather(diagonal.detach().double())  # [N, C]
+        return Columns((target,), rows.abs().sqrt()[None, :, :, None], rows.sign()[None])
+
+    # ---- any other loss
+
+    def _general(self) -> Columns:
+        with torch.enable_grad():
+            places = [edge(target.node, target.output) for target in self._outputs]
+            gradients = torch.autograd.grad(self._roots, places, self._seeds, create_graph=True)
+        blocks = _Products(self._outputs, gradients).blocks()
+        home = blocks.device
+        if home.type == "cuda":  # many small decompositions are slow there
+            blocks = blocks.cpu()
+        values, vectors = torch.linalg.eigh((blocks + blocks.mT) / 2)
+        kept = values.abs() > 1e-13 * values.abs().amax(1, keepdim=True)
+        columns = vectors * (values.abs() * kept).sqrt()[:, None, :]  # [N, C, k]
+        signs = values.sign() * kept
+        return Columns(
+            tuple(self._outputs), columns.permute(2, 0, 1)[:, :, None].to(home), signs.mT[:, :, None].to(home)
+        )
+
+
+class _Products:
+    """Products with the Hessian of the loss, by differentiating its gradient once more."""
+
+    def __init__(self, targets: Sequence[Target], gradients: Sequence[Tensor]) -> None:
+        self._targets, self._gradients = targets, gradients
+        self._curved = [k for k, gradient in enumerate(gradients) if gradient.requires_grad]
+        self._places = [edge(target.node, target.output) for target in targets]
+        self._batched = True
+
+    def blocks(self) -> Tensor:
+        """[N, C, C] in double precision."""
+        samples, size = self._targets[0].layout.samples, sum(target.size for target in self._targets)
+        units = torch.eye(size, dtype=torch.float64, device=self._gradients[0].device)
+        step = max(1, UNITS // max(1, samples * size))
+        parts = [self(part[:, None].expand(-1, samples, -1)) for part in units.split(step)]
+        blocks = torch.cat(parts).permute(1, 2, 0)  # product k is column k
+        if not bool(torch.isfinite(blocks).all()):
+            raise Undefined(NOT_FINITE)
+        self._check_separable(blocks)
+        return blocks
+
+    def __call__(self, vectors: Tensor) -> Tensor:
+        """[k, N, C] -> [k, N, C]."""
+        if not self._curved:  # a loss that is linear in the outputs
+            return torch.zeros_like(vectors)
+        parts = vectors.split([target.size for target in self._targets], dim=2)
+        given = [self._targets[k].spread(parts[k]).to(self._gradients[k].dtype) for k in self._curved]
+        if self._batched:
+            try:
+                return self._joined(self._autograd(given, True), len(vectors)).to(vectors)
+            except RuntimeError:  # no rule for many vectors at once
+                self._batched = False
+        one_by_one = [self._joined(self._autograd([g[c] for g in given], False), 0) for c in range(len(vectors))]
+        return torch.stack(one_by_one).to(vectors)
+
+    def _autograd(self, given: list[Tensor], batched: bool) -> Sequence[Tensor | None]:
+        return torch.autograd.grad(
+            [self._gradients[k] for k in self._curved],
+            self._places,
+            given,
+            retain_graph=True,
+            allow_unused=True,
+            is_grads_batched=batched,
+        )
+
+    def _joined(self, tensors: Sequence[Tensor | None], columns: int) -> Tensor:
+        lead = (columns,) if columns else ()
+        rows = []
+        for tensor, target in zip(tensors, self._targets, strict=True):
+            device = self._gradients[0].device
+            filled = torch.zeros(*lead, *target.shape, device=device) if tensor is None else tensor
+            rows.append(target.gather(filled.double()))
+        return torch.cat(rows, dim=-1)
+
+    def _check_separable(self, blocks: Tensor) -> None:
+        """A loss that compares samples with each other has no block per sample."""
+        tolerance = 0.2 if self._gradients[0].dtype.itemsize == 2 else 1e-3
+        generator = torch.Generator().manual_seed(0)
+        probe = torch.randn(blocks.shape[:2], generator=generator, dtype=torch.float64).to(blocks.device)
+        expected = torch.einsum("nkc,nc->nk", blocks, probe)
+        off = (expected - self(probe[None])[0]).norm()
+        if bool(off > tolerance * expected.norm() + 1e-30):
+            raise Undefined("the loss couples the samples; use curvature='hessian' or 'hutchinson'")
+
+
+def cholesky_of_softmax(p: Tensor) -> Tensor:
+    """Factor diag p - p p^T = S S^T with one column less than classes: [..., C] -> [..., C, C - 1].
+
+    Column j is sqrt(p_j t_{j+1} / t_j) (e_j - p_{i>j} / t_{j+1}), with t_j = sum_{i >= j} p_i: nothing cancels.
+    """
+    tail = p.flip(-1).cumsum(-1).flip(-1)  # t_j
+    first, rest = tail[..., :-1], tail[..., 1:]
+    none = p.new_zeros(())
+    scale = torch.where(first == 0, none, (p[..., :-1] * rest / first).sqrt())
+    below = torch.where((rest == 0)[..., None, :], none, p[..., :, None] / rest[..., None, :])
+    identity = torch.eye(p.shape[-1], dtype=p.dtype, device=p.device)[:, :-1]
+    return (identity - below.tril(-1)) * scale[..., None, :]
+
+
+def _dim(node: Node) -> int:
+    """Axis of the classes."""
+    dim: int = node._saved_dim
+    return dim - 2**64 if dim >= 2**63 else dim  # a negative one is stored as if it had no sign
+
+
+def _apart(node: Node, target: Target) -> int | None:
+    """How far the classes of a row are from each other among the outputs of a sample; None: rows mix samples."""
+    shape: tuple[int, ...] = tuple(node._saved_result.shape)
+    layout, dim = target.layout, _dim(node) % len(shape)
+    after = prod(shape[dim + 1 :])
+    if layout.inner % (shape[dim] * after) == 0:
+        return after
+    return after // layout.samples if after % (layout.samples * layout.inner) == 0 else None
+
+
+def _by_row(target: Target, tensor: Tensor, classes: int, apart: int) -> Tensor:
+    """[N, rows, classes] in double precision."""
+    rows = target.gather(tensor.double())
+    return rows.reshape(len(rows), -1, classes, apart).transpose(2, 3).flatten(1, 2)
+
+
+def _looked_at(found: Columns) -> Columns:
+    """Where looking at numbers costs nothing: refuse what is not finite, leave out what is zero."""
+    if not bool(torch.isfinite(found.blocks).all()):
+        raise Undefined(NOT_FINITE)
+    signs = found.signs
+    if signs is None:
+        return found
+    if signs.shape[2] == 1:
+        kept = (signs != 0).any(2).any(1)
+        if not bool(kept.all()):
+            found = Columns(found.targets, found.blocks[kept], signs[kept], found.apart)
+            signs = signs[kept]
+    if not bool((signs < 0).any()):
+        signs = None
+    return Columns(found.targets, found.blocks, signs, found.apart)

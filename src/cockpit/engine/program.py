@@ -1,0 +1,245 @@
+"""The statistics of a step, recorded once for each structure and replayed: on a GPU small nets are bound by launches.
+
+Two recordings: when the gradients are complete, and when the optimizer has stepped. Both run the same code as any other
+step, on tensors with fixed addresses; before a replay the step's tensors are copied there, all in one call.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.losses import LossCall
+from cockpit.engine.microbatch import Microbatch, Vectors
+from cockpit.engine.needs import LINE, UPDATE, Need, NoiseToCurvature, Trace
+from cockpit.engine.numbers import Numbers, Shapes
+from cockpit.engine.observation import Observation
+from cockpit.engine.raw import Collected, Script
+from cockpit.engine.statistics import Direction
+from cockpit.layers.layout import Layout
+
+Replayer = Callable[[Callable[[], Any], torch.device], Callable[[], Any]]
+MAX_BYTES = 2**28  # of inputs that are copied: larger nets are not bound by launches
+MAX_PROGRAMS = 16
+
+
+@dataclass
+class Raw:
+    """What was collected in a backward pass, instead of forms."""
+
+    script: Script
+    collected: Collected
+    calls: list[LossCall]
+    layouts: list[Layout | str]
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Everything collected, in a fixed order."""
+        for place in self.script.readings:
+            grads, saved = self.collected[place]
+            yield from (grad for grad in grads if grad is not None)
+            yield from saved
+        for call in self.calls:
+            yield from call.tensors()
+
+    def copied(self) -> "Raw":
+        """The same on memory of our own."""
+        collected = {}
+        for place in self.script.readings:
+            grads, saved = self.collected[place]
+            own = tuple(None if grad is None else torch.empty_like(grad) for grad in grads)
+            collected[place] = own, tuple(torch.empty_like(tensor) for tensor in saved)
+        return Raw(self.script, collected, [call.like() for call in self.calls], self.layouts)
+
+    def shares(self, samples: int) -> Tensor:
+        """Each sample's share of the loss."""
+        parts = [call.contributions(samples, layout) for call, layout in zip(self.calls, self.layouts, strict=True)]
+        return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
+
+
+@dataclass(frozen=True)
+class Occasion:
+    """What a program is recorded for."""
+
+    needs: frozenset[Need]
+    due: frozenset[Need]  # without those of a line that ends here
+    leaving: bool  # a line begins here
+    loss_scale: float
+    half: torch.dtype | None
+    regularised: frozenset[str]
+
+
+class Program:
+    """One recording."""
+
+    def __init__(
+        self,
+        raw: Raw,
+        micro: Microbatch,
+        parameters: Vectors,
+        gradient: Vectors,
+        start: Mapping[str, Tensor],
+        occasion: Occasion,
+        replayer: Replayer,
+    ) -> None:
+        self.occasion, self._parameters, self._start = occasion, parameters, start
+        self._raw, self._samples, self._uncovered = raw.copied(), micro.samples, micro.uncovered
+        self._loss = torch.empty_like(micro.loss)
+        self._gradient = {name: torch.empty_like(grad) for name, grad in gradient.items()}
+        self._before = {name: torch.empty_like(theta) for name, theta in parameters.items()}
+        self.update = {name: torch.zeros_like(theta) for name, theta in parameters.items()}
+        self._versions: list[int] = []
+        self._packed, self._shapes = torch.empty(0), Shapes()
+        self._addresses = [theta.data_ptr() for theta in parameters.values()]
+        self._static = [*self._raw.tensors(), self._loss, *self._gradient.values()]
+        self._feed(raw, micro.loss, gradient)
+        device = micro.loss.device
+        self._first = replayer(self._at_gradient, device)
+        self._seen: Observation = self._first()[0]
+        self._second = replayer(self._at_update, device) if UPDATE in occasion.due else None
+
+    def fits(self, parameters: Mapping[str, Tensor], gradient: Vectors) -> bool:
+        """Whether parameters are where they were and no gradient is missing."""
+        here = [theta.data_ptr() for theta in parameters.values()]
+        return here == self._addresses and list(gradient) == list(self._gradient)
+
+    # ---- replays
+
+    def observe(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Mapping[str, Direction]) -> Observation:
+        """The gradients are complete: an observation that holds numbers only."""
+        self._feed(raw, micro.loss, gradient)
+        vectors = {name: direction.vector for name, direction in line.items() if direction.vector is not None}
+        foreign = [name for name, vector in vectors.items() if vector is not self.update.get(name)]
+        if foreign:
+            torch._foreach_copy_([self.update[name] for name in foreign], [vectors[name] for name in foreign])
+        self._seen, packed, shapes = self._first()
+        self._versions = [theta._version for theta in self._parameters.values()]
+        numbers = Numbers()
+        numbers.put_packed(packed, shapes)
+        seen = Observation(
+            step=0,
+            parameters={},
+            gradient={},
+            microbatches=[replace(micro, forms={}, uncovered=self._uncovered)],
+            loss_scale=self.occasion.loss_scale,
+            half=self.occasion.half,
+            prompt=False,
+            regularised=set(self.occasion.regularised),
+            numbers=numbers,
+            names=self._seen.names,
+            all_names=self._seen.all_names,
+            rounding=self._seen.rounding,
+        )
+        seen.reduction.of_mean = self._seen.reduction.of_mean
+        self._add_curvature(seen)
+        return seen
+
+    def _add_curvature(self, seen: Observation) -> None:
+        """Curvature was computed before the backward pass; what it is combined with has just been replayed."""
+        needs = frozenset(need for need in self.occasion.needs if isinstance(need, Trace | NoiseToCurvature))
+        if needs:
+            seen.parameters = self._parameters
+            seen.reduction.names, seen.reduction.statistics = seen.names, self._seen.reduction.statistics
+            seen.prepare(needs)
+            seen.parameters = {}
+
+    def mark(self, parameters: Mapping[str, Tensor]) -> None:
+        """The optimizer is about to step; the parameters may have been changed by hand since the gradients came."""
+        if self._second is not None and [theta._version for theta in parameters.values()] != self._versions:
+            torch._foreach_copy_(list(self._before.values()), list(self._parameters.values()))
+
+    def step(self, seen: Observation) -> None:
+        """The optimizer has stepped."""
+        if self._second is not None:
+            packed, shapes = self._second()
+            seen.numbers.replace_packed(packed, shapes)
+            seen.moved_names, seen.update = list(self.update), self.update
+            seen.reduction.directions = {name: Direction(self.update[name]) for name in seen.names}
+
+    def _feed(self, raw: Raw, loss: Tensor, gradient: Vectors) -> None:
+        torch._foreach_copy_(self._static, [*raw.tensors(), loss, *gradient.values()])
+
+    # ---- what is recorded
+
+    def _at_gradient(self) -> tuple[Observation, Tensor, Shapes]:
+        raw, occasion = self._raw, self.occasion
+        shares = raw.shares(self._samples) if raw.calls else "individual losses were not asked for"
+        micro = Microbatch(self._samples, self._loss, raw.script.forms(raw.collected), self._uncovered, shares)
+        seen = Observation(
+            step=0,
+            parameters=self._parameters,
+            gradient=self._gradient,
+            microbatches=[micro],
+            loss_scale=occasion.loss_scale,
+            start=self._start,
+            half=occasion.half,
+            prompt=False,
+            regularised=set(occasion.regularised),
+            numbers=Numbers(hold=True),
+        )
+        line = {name: Direction(vector) for name, vector in self.update.items()} if LINE in occasion.needs else None
+        seen.prepare(
+            frozenset(need for need in occasion.needs if not isinstance(need, Trace | NoiseToCurvature)), line
+        )
+        if UPDATE in occasion.due:
+            torch._foreach_copy_(list(self._before.values()), list(self._parameters.values()))
+        self._packed, self._shapes = seen.numbers.packed()
+        return seen, self._packed, self._shapes
+
+    def _at_update(self) -> tuple[Tensor, Shapes]:
+        for name, theta in self._parameters.items():
+            torch.sub(theta, self._before[name], out=self.update[name])
+        self._seen.moved(self.update, self.occasion.leaving)
+        packed, shapes = self._seen.numbers.packed()
+        return torch.cat([self._packed, packed]), self._shapes | shapes
+
+
+@dataclass
+class Programs:
+    """Recordings by structure and occasion; a structure is recorded when it has been seen often enough to pay."""
+
+    replayer: Replayer | None = None
+    patience: int = 1  # familiar steps before one is recorded
+    _sightings: dict[int, int] = field(default_factory=dict)
+    _scripts: dict[int, Script | None] = field(default_factory=dict)
+    _known: dict[tuple[int, Occasion], Program | None] = field(default_factory=dict)
+
+    def script(self, structure: int) -> Script | None:
+        """What to collect in a graph of this structure."""
+        return self._scripts.get(structure)
+
+    def rehearse(self, structure: int) -> bool:
+        """Whether the rules of this structure are to be recorded now."""
+        if self.replayer is None or structure in self._scripts:
+            return False
+        seen = self._sightings[structure] = self._sightings.get(structure, 0) + 1
+        return seen > self.patience
+
+    def keep(self, structure: int, script: Script | None) -> None:
+        """Remember what the rules read; None: they cannot be replayed."""
+        self._scripts[structure] = script
+
+    def forget(self, structure: int) -> None:
+        """A structure that turned out not to be the same every time."""
+        self._scripts[structure] = None
+
+    def find(self, structure: int, occasion: Occasion) -> Program | None:
+        """The recording for this occasion."""
+        return self._known.get((structure, occasion))
+
+    def wants(self, structure: int, occasion: Occasion, raw: Raw) -> bool:
+        """Whether a recording is still to be tried."""
+        if self.replayer is None or (structure, occasion) in self._known:
+            return False
+        small = sum(tensor.nbytes for tensor in raw.tensors()) <= MAX_BYTES
+        if not small or len(self._known) >= MAX_PROGRAMS:
+            self._known[structure, occasion] = None
+            self.forget(structure)
+        return small and len(self._known) < MAX_PROGRAMS
+
+    def add(self, structure: int, occasion: Occasion, program: Program | None) -> None:
+        """Keep a recording; None: it failed."""
+        self._known[structure, occasion] = program
+        if program is None:
+            self.forget(structure)

@@ -1,0 +1,143 @@
+"""Per-sample gradients in two halves: what a rule reads is collected while autograd runs, the rule itself runs later.
+
+A rule reads gradients and saved tensors of an autograd node. Recorded once, the list of what it reads is known, and
+from then on only those tensors are collected; the rules, and everything computed from them, can be replayed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+from torch import Tensor
+
+from cockpit.engine.graph import Link, Node, Path
+from cockpit.engine.placement import Placements
+from cockpit.engine.pull import gradient_of
+from cockpit.layers import AnyForm, Form, combine
+from cockpit.layers.layout import Layout
+
+Grads = tuple[Tensor | None, ...]
+Collected = dict[int, tuple[Grads, tuple[Tensor, ...]]]  # by place in the walk: gradients, saved tensors
+
+
+class NotReplayableError(Exception):
+    """A rule calls its node instead of reading from it."""
+
+
+class Recording:
+    """Stands for a node and remembers what is read from it."""
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._read = node, dict[str, Any]()
+
+    def name(self) -> str:
+        """Name of the node."""
+        found: str = self._node.name()
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_saved_") and name != "_input_metadata":
+            raise NotReplayableError(name)
+        value = getattr(self._node, name)
+        if name == "_input_metadata":
+            value = [SimpleNamespace(shape=tuple(m.shape), dtype=m.dtype, device=m.device) for m in value]
+        self._read[name] = value
+        return value
+
+
+class Frozen:
+    """Stands for a node that is gone: what was read from it."""
+
+    def __init__(self, name: str, values: Mapping[str, Any]) -> None:
+        self._name, self._values = name, values
+
+    def name(self) -> str:
+        """Name of the node."""
+        return self._name
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@dataclass(slots=True)
+class Reading:
+    """What the rules of all paths through one node read from it."""
+
+    name: str
+    tensors: tuple[str, ...]
+    constants: tuple[tuple[str, Any], ...]
+    layouts: tuple[Layout | None, ...]
+
+    def collect(self, node: Node, grads: Grads) -> tuple[Grads, tuple[Tensor, ...]] | None:
+        """Read the tensors; None if anything else has changed."""
+        for name, value in self.constants:
+            if getattr(node, name) != value:
+                return None
+        return grads, tuple([getattr(node, name) for name in self.tensors])
+
+
+@dataclass
+class Script:
+    """For one structure of graphs: which node is asked for what, and how forms are made of the answers."""
+
+    readings: dict[int, Reading]  # by place in the walk
+    paths: list[tuple[int, Path]]  # place of the node; the chain holds frozen nodes
+
+    def forms(self, collected: Collected) -> dict[str, AnyForm]:
+        """Run the rules."""
+        nodes = {}
+        for place, reading in self.readings.items():
+            values = dict(reading.constants) | dict(zip(reading.tensors, collected[place][1], strict=True))
+            nodes[place] = Frozen(reading.name, values)
+        found: dict[str, list[Form]] = {}
+        for place, path in self.paths:
+            form = gradient_of(replace(path, node=nodes[place]), collected[place][0], self.readings[place].layouts)
+            found.setdefault(path.name, []).append(form)
+        return {name: combine(forms) for name, forms in found.items()}
+
+
+@dataclass
+class Rehearsal:
+    """Runs the rules as usual and records what they read."""
+
+    places: Mapping[Node, int]
+    placed: Placements
+    failed: bool = False
+    _paths: list[tuple[int, Path]] = field(default_factory=list)
+    _read: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+
+    def gradient_of(self, path: Path, grads: Grads, layouts: Sequence[Layout | None]) -> Form:
+        """As the function of that name."""
+        node, links = Recording(path.node), [Recording(link.node) for link in path.chain]
+        chain = tuple(Link(seen, link.slot, link.output) for seen, link in zip(links, path.chain, strict=True))
+        try:
+            form = gradient_of(replace(path, node=node, chain=chain), grads, tuple(layouts))
+        except NotReplayableError:
+            self.failed = True
+            return gradient_of(path, grads, tuple(layouts))
+        place = self.places[path.node]
+        self._read.setdefault(place, (node.name(), {}))[1].update(node._read)
+        frozen = tuple(
+            Link(Frozen(seen.name(), seen._read), link.slot, link.output)
+            for seen, link in zip(links, path.chain, strict=True)
+        )
+        if any(isinstance(value, Tensor) for seen in links for value in seen._read.values()):
+            self.failed = True  # a tensor inside the chain would have to be collected as well
+        self._paths.append((place, replace(path, node=None, chain=frozen)))
+        return form
+
+    def script(self) -> Script | None:
+        """What was recorded; None if a rule cannot be replayed."""
+        if self.failed or not self._paths:
+            return None
+        nodes = {place: node for node, place in self.places.items()}
+        readings = {}
+        for place, (name, read) in self._read.items():
+            tensors = tuple(key for key, value in read.items() if isinstance(value, Tensor))
+            constants = tuple((key, value) for key, value in read.items() if not isinstance(value, Tensor))
+            readings[place] = Reading(name, tensors, constants, self.placed.nodes[nodes[place]])
+        return Script(readings, self._paths)

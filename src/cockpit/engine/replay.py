@@ -1,0 +1,45 @@
+"""A recorded CUDA graph: hundreds of small kernels started by one call."""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+import torch
+
+Result = TypeVar("Result")
+
+
+class Replay(Generic[Result]):
+    """Runs a function of fixed tensors once for real, then records it; its results are always the same tensors."""
+
+    def __init__(self, function: Callable[[], Result], device: torch.device) -> None:
+        with torch.cuda.device(device):
+            function()  # kernels are compiled, libraries make their workspaces
+            self._graph = torch.cuda.CUDAGraph()
+            stream, current = torch.cuda.Stream(device), torch.cuda.current_stream(device)
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream), _no_collection():
+                self._graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    self.result = function()
+                finally:
+                    self._graph.capture_end()
+            current.wait_stream(stream)
+
+    def __call__(self) -> Result:
+        """Run it again, on the current stream."""
+        self._graph.replay()
+        return self.result
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """What the garbage collector frees while a graph is recorded would end the recording."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

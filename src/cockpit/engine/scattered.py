@@ -1,0 +1,65 @@
+"""Gradients that are zero almost everywhere, as max-pooling sends them: kept as values and where they go.
+
+The places are the same for all columns. Windows overlap: a place may occur twice, its values add up.
+"""
+
+from dataclasses import dataclass, replace
+from math import prod
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """Gradients of images, [columns, N, C, *positions], that are zero but for S places in each channel."""
+
+    value: Tensor  # [columns, N, C, S]
+    index: Tensor  # [N, C, S]: position in the flattened image
+    shape: tuple[int, ...]  # [N, C, *positions]
+    kept: Tensor | None = None  # [N, C, S]: False where the value is zero whatever it says
+
+    @classmethod
+    def of(cls, grad: Tensor, index: Tensor, shape: tuple[int, ...]) -> "Scattered":
+        """Each entry of ``grad``, [columns, N, C, ...], goes to the place that ``index``, [N, C, ...], says."""
+        return cls(grad.flatten(3), index.flatten(2), shape)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision."""
+        return self.value.dtype
+
+    def where_positive(self, result: Tensor) -> "Scattered":
+        """Zero where ``result``, [N, C, *positions], is not positive: the gradient of a ReLU."""
+        positive = ~(result.flatten(2).gather(2, self.index) <= 0)
+        return replace(self, kept=positive if self.kept is None else self.kept & positive)
+
+    def index_or(self, nowhere: int) -> Tensor:
+        """The places, and ``nowhere`` for those that are zero."""
+        return self.index if self.kept is None else torch.where(self.kept, self.index, nowhere)
+
+    def values(self, columns: slice = slice(None), samples: slice = slice(None)) -> Tensor:
+        """The values of some columns and samples, [columns, N, C, S]."""
+        value = self.value[columns, samples]
+        return value if self.kept is None else torch.where(self.kept[samples], value, value.new_zeros(()))
+
+    def dense(self, columns: slice = slice(None), samples: slice = slice(None)) -> Tensor:
+        """With the zeros, [columns, N, C, *positions]."""
+        value, index = self.values(columns, samples), self.index[samples]
+        images = value.new_zeros(*value.shape[:3], prod(self.shape[2:]))
+        if value.is_cuda and torch.are_deterministic_algorithms_enabled():
+            first = torch.arange(0, images.numel(), images.shape[3], device=value.device).view(*value.shape[:3], 1)
+            images.view(-1).index_put_(((index + first).flatten(),), value.flatten(), accumulate=True)
+        else:
+            images.scatter_add_(3, index.expand(value.shape), value)
+        return images.view(*value.shape[:3], *self.shape[2:])
+
+
+def dense(grad: Tensor | Scattered, begin: int = 0, end: int | None = None) -> Tensor:
+    """Columns [begin, end) with the zeros."""
+    if isinstance(grad, Scattered):
+        return grad.dense(slice(begin, end))
+    return grad if begin == 0 and end is None else grad[begin:end]

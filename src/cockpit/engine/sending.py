@@ -1,0 +1,217 @@
+"""Send many gradients at once back through autograd's graph.
+
+Autograd sends one gradient at a time, or many through ``vmap``, which has no rule for some operations (max-pooling) and
+keeps everything that was asked for until the end. Here a gradient has one more axis in front, the columns; common
+operations take all columns in one call, every other one is asked of autograd, operation by operation. What arrives at a
+wanted operation is handed out at once and then let go.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.graph import Node, edge, family, shapes
+from cockpit.engine.pull import KEEPS, RESHAPES
+from cockpit.engine.scattered import Scattered, dense
+
+Arrived = Tensor | Scattered  # with the columns in front
+Place = tuple[Node, int]  # an operation and which of its results
+Grads = tuple[Arrived | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation on the way: which results have a gradient, which operands are asked for one."""
+
+    node: Node
+    results: int
+    wanted: bool
+    operands: tuple[tuple[int, Place], ...]  # (slot, where it comes from)
+
+
+class Sender:
+    """The ways from some results down to wanted operations."""
+
+    def __init__(self, tops: Sequence[Place], wanted: Collection[Node], looped: set[str]) -> None:
+        self.tops, self._looped = list(tops), looped
+        self.steps = _plan([node for node, _ in tops], set(wanted))
+
+    def __call__(self, seeds: Sequence[Tensor], room: int) -> Iterator[tuple[Node, Grads]]:
+        """Send seeds, [columns, ...] for each top; yield what arrives at the wanted operations.
+
+        ``room``: bytes of what is made beside the gradients themselves.
+        """
+        ready: dict[Place, Arrived] = {}
+        for top, seed in zip(self.tops, seeds, strict=True):
+            _add(ready, top, seed)
+        for step in self.steps:
+            grads = tuple([ready.pop((step.node, result), None) for result in range(step.results)])
+            if all(grad is None for grad in grads):
+                continue
+            if step.wanted:
+                yield step.node, grads
+            if step.operands:
+                for place, grad in self._through(step, grads, room):
+                    _add(ready, place, grad)
+            del grads
+
+    def _through(self, step: Step, grads: Grads, room: int) -> Iterator[tuple[Place, Arrived]]:
+        rule = RULES.get(family(step.node))
+        if rule is not None and len(step.operands) == 1 and grads[0] is not None:
+            slot, place = step.operands[0]
+            sent = rule(step.node, slot, grads[0], shapes(place[0])[place[1]], room)
+            if sent is not None:
+                yield place, sent
+                return
+        places = list(dict.fromkeys(place for _, place in step.operands))
+        for place, found in zip(places, self._by_autograd(step.node, grads, places), strict=True):
+            if found is not None:
+                yield place, found
+
+    def _by_autograd(self, node: Node, grads: Grads, places: list[Place]) -> list[Tensor | None]:
+        """Autograd's own rule for one operation: all columns in one call, or where that fails one after the other."""
+        given = [dense(grad) for grad in grads if grad is not None]
+        above = [edge(node, result) for result, grad in enumerate(grads) if grad is not None]
+        below = [edge(*place) for place in places]
+        kind = family(node)
+        if kind not in self._looped and not isinstance(node, torch.autograd.function.BackwardCFunction):
+            try:
+                return list(_autograd(above, below, given, batched=True))
+            except RuntimeError:  # no rule for a batch of columns, or a hook that cannot take one
+                self._looped.add(kind)
+        columns = [_autograd(above, below, [g[c] for g in given], batched=False) for c in range(len(given[0]))]
+        return [_stacked([column[k] for column in columns]) for k in range(len(places))]
+
+    def by_autograd(self, seeds: Sequence[Tensor], wanted: Sequence[Node]) -> Iterator[tuple[Node, Grads]]:
+        """The same, but every column goes all the way through autograd, hooks and all."""
+        above = [edge(*top) for top in self.tops]
+        places = [(node, result) for node in wanted for result in range(len(shapes(node)))]
+        below = [edge(*place) for place in places]
+        for column in range(len(seeds[0])):
+            found = _autograd(above, below, [seed[column] for seed in seeds], batched=False)
+            arrived = dict(zip(places, found, strict=True))
+            for node in wanted:
+                grads = [arrived[node, result] for result in range(len(shapes(node)))]
+                if any(grad is not None for grad in grads):
+                    yield node, tuple([None if grad is None else grad[None] for grad in grads])
+
+
+def _plan(tops: list[Node], wanted: set[Node]) -> list[Step]:
+    """The operations that lead to a wanted one, each after all that use it."""
+    useful: dict[Node, bool] = {}
+    order: list[Node] = []
+    stack = [(top, False) for top in tops]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            useful[node] = node in wanted or any(useful.get(below, False) for below, _ in node.next_functions)
+            order.append(node)
+        elif node not in useful:
+            useful[node] = False
+            stack.append((node, True))
+            stack += [(below, False) for below, _ in node.next_functions if below is not None and below not in useful]
+    return [_step(node, useful, wanted) for node in reversed(order) if useful[node]]
+
+
+def _step(node: Node, useful: dict[Node, bool], wanted: set[Node]) -> Step:
+    operands = tuple(
+        [(slot, (below, result)) for slot, (below, result) in enumerate(node.next_functions) if useful.get(below)]
+    )
+    return Step(node, len(node._input_metadata), node in wanted, operands)
+
+
+def _add(ready: dict[Place, Arrived], place: Place, grad: Arrived) -> None:
+    ready[place] = dense(ready[place]) + dense(grad) if place in ready else grad
+
+
+def _autograd(above: list[Any], below: list[Any], given: list[Tensor], batched: bool) -> Sequence[Tensor | None]:
+    return torch.autograd.grad(above, below, given, retain_graph=True, allow_unused=True, is_grads_batched=batched)
+
+
+def _stacked(columns: list[Tensor | None]) -> Tensor | None:
+    there = [column for column in columns if column is not None]
+    return torch.stack([torch.zeros_like(there[0]) if c is None else c for c in columns]) if there else None
+
+
+# ---- rules: (operation, operand, gradients of its result, shape of the operand, room) -> gradients of the operand
+
+Rule = Callable[[Node, int, Arrived, tuple[int, ...], int], Arrived | None]
+
+
+def _linear(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
+    """``self + mat1 @ mat2``: to the left factor, which holds the batch."""
+    addmm = family(node) == "AddmmBackward"
+    weight, grad = node._saved_mat2, dense(grad)
+    if slot != (1 if addmm else 0) or weight is None or grad.dim() != 3:
+        return None
+    sent: Tensor = (grad.flatten(0, 1) @ weight.mT).view(*grad.shape[:2], -1)
+    return sent * node._saved_alpha if addmm and node._saved_alpha != 1 else sent
+
+
+def _convolution(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
+    """Columns beside samples are a larger batch."""
+    if slot != 0:
+        return None
+    columns, result = len(grad), shapes(node)[0]
+    needed = (prod(result) + prod(shape)) * grad.dtype.itemsize
+    step = max(1, min(columns, room // needed))
+    parts = [_convolved_back(node, dense(grad, c, min(c + step, columns)), shape) for c in range(0, columns, step)]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _convolved_back(node: Node, grad: Tensor, shape: tuple[int, ...]) -> Tensor:
+    batch = grad.flatten(0, 1)
+    inputs = batch.new_empty(1).expand(len(batch), *shape[1:])  # of which only the shape is read
+    sent: Tensor = torch.ops.aten.convolution_backward(
+        batch,
+        inputs,
+        node._saved_weight,
+        None,
+        node._saved_stride,
+        node._saved_padding,
+        node._saved_dilation,
+        node._saved_transposed,
+        node._saved_output_padding,
+        node._saved_groups,
+        [True, False, False],
+    )[0]
+    return sent.view(*grad.shape[:2], *shape[1:])
+
+
+def _relu(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
+    result = node._saved_result
+    if isinstance(grad, Scattered):
+        return grad.where_positive(result)
+    sent: Tensor = torch.ops.aten.threshold_backward(grad, result, 0)
+    return sent
+
+
+def _max_pool(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
+    """The gradient of each window goes to one position: where to is remembered instead of filling in the zeros."""
+    index = node._saved_result1
+    return Scattered.of(dense(grad), index, shape) if index.dim() == 4 else None
+
+
+def _reshape(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
+    return dense(grad).reshape(len(grad), *shape)
+
+
+def _keep(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
+    below, result = node.next_functions[slot]
+    same = below._input_metadata[result].dtype == grad.dtype
+    return grad if same and shapes(node)[0] == shape else None
+
+
+RULES: dict[str, Rule] = {
+    "AddmmBackward": _linear,
+    "MmBackward": _linear,
+    "ConvolutionBackward": _convolution,
+    "ReluBackward": _relu,
+    "MaxPool2DWithIndicesBackward": _max_pool,
+    **dict.fromkeys(RESHAPES, _reshape),
+    **dict.fromkeys(KEEPS, _keep),
+}

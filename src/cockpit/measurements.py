@@ -1,0 +1,125 @@
+"""Measures quantities as soon as the numbers they read have arrived from the device, in the order of the steps."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import torch
+
+from cockpit.core.errors import why
+from cockpit.core.record import Record
+from cockpit.engine.observation import Observation
+from cockpit.journal import Journal
+from cockpit.quantities._base import Measured, Quantity, SingleStepQuantity
+
+LIMIT = 64  # steps that may wait; then training waits for the device
+SAMPLED = 16  # the time of a quantity is taken at every so manieth measurement: asking the clock costs as much
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What is to be done when the numbers of a step are there."""
+
+    step: Observation
+    actions: list[Callable[[], None]] = field(default_factory=list)
+    quantities: list[tuple[Quantity, int]] = field(default_factory=list)  # and the step it is recorded under
+    last: list[Callable[[], None]] = field(default_factory=list)
+
+
+class Measurements:
+    """A queue of steps whose numbers may still be on their way."""
+
+    def __init__(self, journal: Journal, book: Callable[[str, float, int], None]) -> None:
+        self._journal, self._book = journal, book
+        self._waiting: deque[Waiting] = deque()
+        self._count = 0
+
+    def of(self, step: Observation) -> Waiting:
+        """What is to be done with a step: first the actions, then the quantities, then what comes last."""
+        if not self._waiting or self._waiting[-1].step is not step:
+            self._waiting.append(Waiting(step))
+        return self._waiting[-1]
+
+    def measure(self, quantity: Quantity, step: Observation, under: int) -> None:
+        """Measure now if the quantity looks at more than numbers, else when they are there; record under a step."""
+        waiting = self.of(step)
+        if reads_numbers_only(quantity):
+            waiting.quantities.append((quantity, under))
+        else:
+            self.settle(wait=True)
+            self._record(quantity, step, under)
+
+    def settle(self, wait: bool = False) -> None:
+        """Do what can be done without waiting, or everything."""
+        waiting = self._waiting
+        if not waiting:
+            return
+        with np.errstate(all="ignore"):  # a training run may diverge: what is not finite is recorded as such
+            while waiting and (wait or len(waiting) > LIMIT or waiting[0].step.numbers.ready):
+                self._do(waiting[0])
+                if len(waiting) == 1 and not wait and not waiting[0].last:
+                    break  # the step goes on: more may come
+                waiting.popleft()
+
+    def _do(self, entry: Waiting) -> None:
+        for action in entry.actions:
+            action()
+        timed = self._count < SAMPLED or self._count % SAMPLED == 0
+        self._count += 1
+        for quantity, under in entry.quantities:
+            if timed:
+                begin = time.perf_counter()
+                self._record(quantity, entry.step, under)
+                self._book(quantity.name, time.perf_counter() - begin, 1)
+            else:
+                self._record(quantity, entry.step, under)
+        for action in entry.last:
+            action()
+        entry.actions, entry.quantities = [], []
+
+    def _record(self, quantity: Quantity, step: Observation, under: int) -> None:
+        try:
+            measured = _measure(quantity, step)
+        except Exception as error:  # undefined, or a fault of ours: never one of the user's loop
+            record = Record(under, quantity.name, quantity.kind, None, why(error))
+        else:
+            record = _as_record(quantity, under, measured)
+        self._journal.keep(record)
+        quantity.keep(under, record.value)
+
+
+def reads_numbers_only(quantity: Quantity) -> bool:
+    """A user's subclass of a quantity of ours may look at anything."""
+    ours = type(quantity).measure.__module__.startswith("cockpit.quantities.")
+    return quantity.deferred and ours and getattr(quantity, "_compute", None) is None
+
+
+def _measure(quantity: Quantity, step: Observation) -> Any:
+    """By ``measure``, or by ``_compute`` where a subclass in the paper's way overrides it."""
+    if isinstance(quantity, SingleStepQuantity) and quantity._compute is not None:
+        with torch.enable_grad():
+            return SingleStepQuantity.measure(quantity, step)
+    return quantity.measure(step)
+
+
+def _as_record(quantity: Quantity, step: int, measured: Any) -> Record:
+    value, details = measured, _NONE
+    if isinstance(measured, Measured):
+        value, details = measured.value, measured.details
+    name = quantity.name
+    if isinstance(value, float):
+        if not isfinite(value) and name != "Loss":
+            return Record(step, name, quantity.kind, None, "not finite", details)
+    elif isinstance(value, dict) and name != "Loss":
+        wrong = [key for key, entry in value.items() if isinstance(entry, float) and not isfinite(entry)]
+        if wrong:
+            names = ", ".join(wrong[:5]) + (" ..." if len(wrong) > 5 else "")
+            return Record(step, name, quantity.kind, value, f"not finite: {names}", details)
+    return Record(step, name, quantity.kind, value, None, details)
+
+
+_NONE: dict[str, Any] = {}
