@@ -28,32 +28,23 @@ DEVICE = torch.device("cuda", 0)
 START = time.perf_counter()
 CHECKS_END = 32.0  # seconds after which no further case is checked
 COMMON, PARAMETER = Bins(100, -2.0, 2.0), Bins(50, -1.0, 1.0)
-BINS = [
-    COMMON,
-    Bins(7, -0.3, 0.7),
-    Bins(1, -1.0, 1.0),
-    Bins(2, -1.0, 1.0),
-    Bins(10, 0.5, 1.5),
-    Bins(2, -1.0, 1.0 + 1e-13),
-    Bins(2, -1.0 - 1e-13, 1.0),
-    Bins(5, -1e-44, 1e-44),
-    Bins(3, -1e300, 1e300),
-    Bins(1000, -0.01, 0.01),
-    Bins(1000, 1000.0, 1000.001),
-]
+BINS = [COMMON, Bins(7, -0.3, 0.7), Bins(1, -1.0, 1.0), Bins(2, -1.0, 1.0), Bins(10, 0.5, 1.5)]
+BINS += [Bins(2, -1.0, 1.0 + 1e-13), Bins(2, -1.0 - 1e-13, 1.0), Bins(5, -1e-44, 1e-44), Bins(3, -1e300, 1e300)]
+BINS += [Bins(1000, -0.01, 0.01), Bins(1000, 1000.0, 1000.001)]
 SCALES = (1e-4, 0.02, 1.0)
-LINEAR = [(128, 512, 1152), (128, 256, 512), (128, 10, 256), (128, 1000, 784), (128, 500, 1000), (128, 100, 500)]
-LINEAR += [(128, 10, 100)]
+LINEAR = [(128, o, i) for o, i in [(512, 1152), (256, 512), (10, 256), (1000, 784), (500, 1000), (100, 500), (10, 100)]]
 FORMED = [(128, 4800), (128, 55296), (128, 110592), (8, 2359296)]
 failures: list[str] = []
 
 
 def main() -> int:
-    print(f"{torch.cuda.get_device_name(DEVICE)}, torch {torch.__version__}, {versions()}")
+    torch.manual_seed(0)
     began = time.perf_counter()
     if not kernels.usable(torch.zeros(1, device=DEVICE)):
         print(f"not usable: {kernels.obstacle(DEVICE)}")
         return 1
+    name, triton = torch.cuda.get_device_name(DEVICE), sys.modules["triton"].__version__
+    print(f"{name}, torch {torch.__version__}, Triton {triton}")
     print(f"usable: first answer {time.perf_counter() - began:.2f} s, then {answer_time():.2f} us\n")
     for part in (first_calls, check_all, replay_all, time_all, try_programs):
         attempt(part.__name__, part)
@@ -63,25 +54,16 @@ def main() -> int:
     return 1 if failures else 0
 
 
-def versions() -> str:
-    try:
-        import triton
-    except ImportError:
-        return "no Triton"
-    return f"Triton {triton.__version__}"
-
-
 def attempt(name: str, work: Callable[[], object]) -> None:
     try:
         work()
         torch.cuda.synchronize()
     except Exception as error:
         failures.append(f"{name}: {type(error).__name__}: {str(error)[:300]}")
-        print(f"FAILED {name}")
         traceback.print_exc(limit=4)
 
 
-def answer_time() -> float:
+def answer_time() -> float:  # microseconds
     x, began = torch.zeros(1, device=DEVICE), time.perf_counter()
     for _ in range(1000):
         kernels.usable(x)
@@ -149,7 +131,6 @@ def cases() -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def check_all() -> None:
-    torch.manual_seed(0)
     done = 0
     for name, work in cases():
         if time.perf_counter() - START > CHECKS_END:
@@ -162,9 +143,8 @@ def check_all() -> None:
 
 def equal(name: str, got: Tensor, wanted: Tensor) -> None:
     if not torch.equal(got, wanted):
-        wrong = (got != wanted).nonzero()[:4].tolist()
-        off = int((got - wanted).abs().sum())
-        raise AssertionError(f"{name}: counts off by {off} of {int(wanted.sum())}, first at {wrong}")
+        off, where = int((got - wanted).abs().sum()), (got != wanted).nonzero()[:4].tolist()
+        raise AssertionError(f"{name}: counts off by {off} of {int(wanted.sum())}, first at {where}")
 
 
 def check_outer(
@@ -209,8 +189,8 @@ def check_scan(
 
 
 def check_sums(square: Tensor, dots: Tensor | None, x: Tensor, vectors: Tensor | None) -> None:
-    x = x.double()
-    error = float(((square.double() - x.square().sum(1)).abs() / (x.square().sum(1) + 1e-30)).max())
+    x, exact = x.double(), x.double().square().sum(1)
+    error = float(((square.double() - exact).abs() / (exact + 1e-30)).max())
     assert error < 2e-6, f"squares: relative error {error:.1e}"
     if vectors is not None and dots is not None:
         norms = vectors.double().norm(dim=1)[:, None] * x.norm(dim=1) + 1e-30
@@ -318,7 +298,7 @@ def first_calls() -> None:
     """How long building takes, for the variants that a run of 3c3d needs."""
     row, col, theta = numbers(128, 512), numbers(128, 1152), numbers(512, 1152)
     g, vectors, bias = numbers(128, 4800), numbers(2, 4800), numbers(128, 10)
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "outer_1d": lambda: kernels.outer_1d(row, col, 1.0, COMMON),
         "outer_2d": lambda: kernels.outer_2d(row, col, 1.0, theta, COMMON, PARAMETER),
         "scan, 2 vectors": lambda: kernels.scan(g, vectors, COMMON),
@@ -327,18 +307,18 @@ def first_calls() -> None:
         "scan_2d": lambda: kernels.scan_2d(g, 1.0, vectors[0], COMMON, PARAMETER),
     }
     for name, call in calls.items():
-
-        def timed(call: Callable[[], object] = call, name: str = name) -> None:
-            spent = []
-            for _ in range(3):
-                began = time.perf_counter()
-                call()
-                torch.cuda.synchronize()
-                spent.append(time.perf_counter() - began)
-            print(f"first call {name:32s} {spent[0]:6.2f} s, third {spent[2] * 1e6:6.0f} us")
-
-        attempt(f"first call of {name}", timed)
+        attempt(f"first call of {name}", partial(first_call, name, call))
     print()
+
+
+def first_call(name: str, call: Callable[[], object]) -> None:
+    spent = []
+    for _ in range(3):
+        began = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        spent.append(time.perf_counter() - began)
+    print(f"first call {name:32s} {spent[0]:6.2f} s, third {spent[2] * 1e6:6.0f} us")
 
 
 def microseconds(work: Callable[[], object], rounds: int = 15, graph: bool = True) -> float:
@@ -410,9 +390,7 @@ def try_programs() -> None:
     kept = scanning.PROGRAMS
     for shape in FORMED[1:]:
         work = partial(kernels.scan, numbers(*shape, scale=1e-4), numbers(2, shape[1]), COMMON)
-        times = []
-        for scanning.PROGRAMS in (2, 3, 4, 6, 8, 12, 16):
-            times.append(f"{scanning.PROGRAMS}: {microseconds(work):.1f}")
+        times = [f"{scanning.PROGRAMS}: {microseconds(work):.1f}" for scanning.PROGRAMS in (2, 3, 4, 6, 8, 12, 16)]
         print(f"scan {list(shape)}, us by programs for each multiprocessor: " + ", ".join(times))
     scanning.PROGRAMS = kept
 

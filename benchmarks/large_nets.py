@@ -61,7 +61,8 @@ class Block(nn.Module):
         q, k, v = (part.view(batch, time, self.heads, -1).transpose(1, 2) for part in parts)
         seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.joined(seen.transpose(1, 2).reshape(batch, time, width))
-        return x + self.narrow(F.gelu(self.wide(self.before_wide(x)), approximate="tanh"))
+        wide: Tensor = self.narrow(F.gelu(self.wide(self.before_wide(x)), approximate="tanh"))
+        return x + wide
 
 
 class Transformer(nn.Module):

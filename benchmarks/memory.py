@@ -38,6 +38,7 @@ def train(tool: Any, problem: Problem, what: str | None) -> None:
 
 
 def on_cuda(tool: Any, net: str, optimizer: str, what: str | None) -> int:
+    Problem(net, "cuda", optimizer).step()  # libraries take their workspaces once
     problem = Problem(net, "cuda", optimizer)
     if what is not None:
         problem = tool.prepared(problem)

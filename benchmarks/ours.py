@@ -18,13 +18,16 @@ class Watched:
     """Training under watch, and afterwards what was found."""
 
     step: Any
-    tracked: int = 0  # steps
+    tracked: int = 0  # steps at which anything was measured
+    complete: int = 0  # steps at which everything was
     undefined: dict[str, str] = field(default_factory=dict)  # quantities that never had a value, and why
 
     def closed(self, pit: Any) -> None:
         """Take down what the run shows."""
         output = pit.get_output()
-        self.tracked = len(output)
+        names = {name for values in output.values() for name in values if name in QUANTITIES}
+        measured = [names & set(values) for values in output.values()]
+        self.tracked, self.complete = sum(map(bool, measured)), measured.count(names)
         defined = {name for values in output.values() for name, value in values.items() if value is not None}
         for name, reasons in pit.history.reasons().items():
             if name not in defined:

@@ -27,12 +27,11 @@ def budget(bench: Bench) -> None:
     for net in bench.nets:
         if bench.everything or net not in ("2c2d", "3c3d"):
             for preset in bench.presets if net in ("mlp", "tiny") else bench.presets[:1]:
-                steps = STEPS // 4 if bench.effort.rounds < 5 else STEPS
                 key = {"kind": "budget", "net": net, "optimizer": "SGD", "what": preset, "share": SHARE}
-                bench.cell(partial(kept, bench, net, preset, steps), **key)
+                bench.cell(partial(kept, bench, net, preset), **key)
 
 
-def kept(bench: Bench, net: str, preset: str, steps: int) -> Row:
+def kept(bench: Bench, net: str, preset: str, steps: int = STEPS) -> Row:
     """Time of a whole run, opening and closing included, against the same number of plain steps around it."""
     plain, watched = bench.tool.pair(net, bench.device, "SGD")
     clock = Clock(bench.device)
@@ -48,6 +47,7 @@ def kept(bench: Bench, net: str, preset: str, steps: int) -> Row:
     return {
         "steps": steps,
         "tracked": session.tracked,
+        "complete": session.complete,
         "ratio": significant(each / aside),
         "total_ratio": significant(total / (steps * aside)),
         "plain_ms": significant(1e3 * aside),
@@ -58,13 +58,12 @@ def kept(bench: Bench, net: str, preset: str, steps: int) -> Row:
 
 def large(bench: Bench) -> None:
     """A residual net with batch normalisation and a transformer, of full size on CUDA; time and peak memory."""
-    on_cuda = bench.device == "cuda"
-    for net in LARGE:
-        if on_cuda != net.endswith("small"):
-            for preset in bench.presets:
-                bench.time(net, preset)
-            bench.time(net, bench.presets[0], 16)
-            bench.memory(net, bench.presets)
+    usual = [net for net in LARGE if net.endswith("small") != (bench.device == "cuda")]
+    for net in [net for net in bench.nets if net in LARGE] or usual:
+        for preset in bench.presets:
+            bench.time(net, preset)
+        bench.time(net, bench.presets[0], 16)
+        bench.memory(net, bench.presets)
 
 
 GROUPS = {

@@ -115,7 +115,7 @@ def _axis(limits: tuple[float, float]) -> Spec:
 def _dots(title: str, rows: Data, sort: list[str], limits: tuple[float, float], alone: bool = False) -> Panel:
     """A line for each y: a point for each tool, and a rule between them."""
     y = {"field": "y", "type": "nominal", "sort": sort, "title": None, "axis": {"grid": False, "labelLimit": 120}}
-    x = {"field": "ratio", "type": "quantitative", "scale": _scale(limits), "axis": _axis(limits)}
+    x: Spec = {"field": "ratio", "type": "quantitative", "scale": _scale(limits), "axis": _axis(limits)}
     if alone:
         x["axis"]["title"] = STEP
     base = {"mark": {"type": "rule", "color": QUIET}, "encoding": {"x": {**x, "field": "one"}}}
@@ -154,7 +154,7 @@ def _lines(title: str, rows: Data, top: float) -> Panel:
     colour = {"field": "colour", "type": "nominal", "scale": None}
     labels = [label for label, _, _ in TOOLS.values()]
     dash = {"field": "tool", "type": "nominal", "scale": {"domain": labels, "range": [[1, 0], [4, 3]]}, "legend": None}
-    lines = {"mark": {"type": "line", "point": {"size": 28}}, "encoding": {"x": x, "y": y, "color": colour}}
+    lines: Spec = {"mark": {"type": "line", "point": {"size": 28}}, "encoding": {"x": x, "y": y, "color": colour}}
     lines["encoding"] |= {"strokeDash": dash, "detail": {"field": "what"}}
     twice = {
         "mark": {"type": "rule", "strokeDash": [2, 2], "color": QUIET},

@@ -85,7 +85,8 @@ def _words(row: Row) -> str:
     if row["kind"] == "memory":
         return words + f"{row['plain_mib']:8.0f} MiB {row['tracked_mib']:8.0f} MiB"
     if row["kind"] == "budget":
-        return words + f"{row['tracked']} of {row['steps']} steps tracked, time x {row['ratio']:.3f}"
+        counts = f"{row['tracked']} of {row['steps']} steps tracked, {row['complete']} with everything"
+        return words + f"{counts}, time x {row['ratio']:.3f}"
     every = "never" if row["every"] is None else f"every {row['every']}"
     words += f"{every:10} {row['plain_ms']:9.2f} ms {row['tracked_ms']:10.2f} ms  x {row['ratio']:.4g}"
     if "free_ratio" in row:

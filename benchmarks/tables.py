@@ -83,7 +83,7 @@ def presets(results: Results, mode: str) -> str:
     body = []
     for net, optimizer in results.nets(kind="time", every=1, what="economy"):
         if net in SMALL:
-            key = {"kind": "time", "net": net, "optimizer": optimizer, "every": 1}
+            key: dict[str, Any] = {"kind": "time", "net": net, "optimizer": optimizer, "every": 1}
             plain = results.one(**key, what="economy") or {}
             cells = [results.pair(lambda row: times(row[f"{mode}ratio"]), **key, what=what) for what in PRESETS]
             first = [results.one(**key, what=what) or {} for what in PRESETS]
@@ -141,7 +141,7 @@ def budget(results: Results) -> str:
     for net, _ in results.nets(kind="budget"):
         for row in results.find(kind="budget", net=net):
             if "error" not in row:
-                tracked = f"{row['tracked']:,} of {row['steps']:,}"
+                tracked = f"{row['tracked']:,} of {row['steps']:,}, {row['complete']:,} with everything"
                 ends = f"{row['open_ms']:.0f} + {row['close_ms']:.0f} ms"
                 body.append([name(net), row["what"], f"{row['ratio']:.3f}", f"{row['total_ratio']:.3f}", tracked, ends])
     head = ["", "", "time of the steps", "of the whole run", "steps tracked", "opening + closing"]

@@ -7,6 +7,8 @@ from cockpit.engine.needs import LINE, Need
 from cockpit.measurements import reads_numbers_only
 from cockpit.quantities._base import Moment, Quantity
 
+Quantities = tuple[Quantity, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
@@ -16,6 +18,10 @@ class Agenda:
     due: frozenset[Need] = frozenset()  # without those of what began at the step before
     leaving: bool = False  # a line begins here
     constant: bool = False  # the quantities read nothing but numbers, and need the same every time
+    now: Quantities = ()  # measured when the gradients are complete
+    after: Quantities = ()  # when the optimizer has stepped
+    later: Quantities = ()  # at the next step
+    grasping: Quantities = ()  # may ask to keep the graph, as quantities of the paper's kind do
 
     @classmethod
     def of(cls, due: Sequence[Quantity], arriving: Sequence[Quantity]) -> "Agenda":
@@ -23,4 +29,10 @@ class Agenda:
         here = frozenset[Need]().union(*(quantity.needs for quantity in due))
         needs = here.union(*(quantity.needs for quantity in arriving))
         leaving = any(LINE in quantity.needs for quantity in due if quantity.moment is Moment.NEXT)
-        return cls(needs, here, leaving, all(reads_numbers_only(quantity) for quantity in (*due, *arriving)))
+        constant = all(reads_numbers_only(quantity) for quantity in (*due, *arriving))
+        moments = (
+            tuple(quantity for quantity in due if quantity.moment is moment)
+            for moment in (Moment.BACKWARD, Moment.UPDATE, Moment.NEXT)
+        )
+        grasping = tuple(quantity for quantity in due if type(quantity).create_graph is not Quantity.create_graph)
+        return cls(needs, here, leaving, constant, *moments, grasping)

@@ -1,5 +1,6 @@
 """A step seen along its own direction: it begins at one tracked step and is judged at the next."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
@@ -17,7 +18,7 @@ class Departure:
     """The start of a step that is judged at its end."""
 
     step: int
-    quantities: list[Quantity]
+    quantities: Sequence[Quantity]
     direction: dict[str, Direction] = field(default_factory=dict)
     length: float = 0.0
     end: LineEnd | str = "the optimizer took no step"

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
@@ -44,14 +44,20 @@ class Measurements:
             self._waiting.append(Waiting(step))
         return self._waiting[-1]
 
-    def measure(self, quantity: Quantity, step: Observation, under: int) -> None:
-        """Measure now if the quantity looks at more than numbers, else when they are there; record under a step."""
-        waiting = self.of(step)
-        if reads_numbers_only(quantity):
-            waiting.quantities.append((quantity, under))
-        else:
-            self.settle(wait=True)
-            self._record(quantity, step, under)
+    def measure(self, quantities: Sequence[Quantity], step: Observation, under: int, patient: bool) -> None:
+        """Measure now what looks at more than numbers, the others when these are there; record under a step.
+
+        ``patient``: none of them looks at more.
+        """
+        if patient:
+            self.of(step).quantities += [(quantity, under) for quantity in quantities]
+            return
+        for quantity in quantities:
+            if reads_numbers_only(quantity):
+                self.of(step).quantities.append((quantity, under))
+            else:
+                self.settle(wait=True)
+                self._record(quantity, step, under)
 
     def settle(self, wait: bool = False) -> None:
         """Do what can be done without waiting, or everything."""
@@ -83,11 +89,11 @@ class Measurements:
 
     def _record(self, quantity: Quantity, step: Observation, under: int) -> None:
         try:
-            measured = _measure(quantity, step)
+            plain = getattr(quantity, "_compute", None) is None
+            measured = quantity.measure(step) if plain else _computed(quantity, step)
+            record = _as_record(quantity, under, measured)
         except Exception as error:  # undefined, or a fault of ours: never one of the user's loop
             record = Record(under, quantity.name, quantity.kind, None, why(error))
-        else:
-            record = _as_record(quantity, under, measured)
         self._journal.keep(record)
         quantity.keep(under, record.value)
 
@@ -98,12 +104,10 @@ def reads_numbers_only(quantity: Quantity) -> bool:
     return quantity.deferred and ours and getattr(quantity, "_compute", None) is None
 
 
-def _measure(quantity: Quantity, step: Observation) -> Any:
-    """By ``measure``, or by ``_compute`` where a subclass in the paper's way overrides it."""
-    if isinstance(quantity, SingleStepQuantity) and quantity._compute is not None:
-        with torch.enable_grad():
-            return SingleStepQuantity.measure(quantity, step)
-    return quantity.measure(step)
+def _computed(quantity: Quantity, step: Observation) -> Any:
+    """By ``_compute``, where a subclass in the paper's way overrides it."""
+    with torch.enable_grad():
+        return SingleStepQuantity.measure(quantity, step)  # type: ignore[arg-type]
 
 
 def _as_record(quantity: Quantity, step: int, measured: Any) -> Record:
@@ -114,12 +118,20 @@ def _as_record(quantity: Quantity, step: int, measured: Any) -> Record:
     if isinstance(value, float):
         if not isfinite(value) and name != "Loss":
             return Record(step, name, quantity.kind, None, "not finite", details)
-    elif isinstance(value, dict) and name != "Loss":
+    elif isinstance(value, dict) and not _adds_up(value):
         wrong = [key for key, entry in value.items() if isinstance(entry, float) and not isfinite(entry)]
         if wrong:
             names = ", ".join(wrong[:5]) + (" ..." if len(wrong) > 5 else "")
             return Record(step, name, quantity.kind, value, f"not finite: {names}", details)
     return Record(step, name, quantity.kind, value, None, details)
+
+
+def _adds_up(value: dict[str, Any]) -> bool:
+    """Whether all entries are certainly finite numbers."""
+    try:
+        return isfinite(sum(value.values()))
+    except TypeError:
+        return False
 
 
 _NONE: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """Decides what is due at a step, measures it when the moment comes, and keeps the records."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,16 +15,17 @@ from cockpit.core.schedule import Budget, Schedule
 from cockpit.coverage import Coverage
 from cockpit.departure import Departure
 from cockpit.engine.motion import Motion
-from cockpit.engine.needs import DOT_GRAD, UPDATE, Need
+from cockpit.engine.needs import UPDATE, Need
 from cockpit.engine.observation import NEW_REGULARISER, Observation
 from cockpit.engine.performance import performing
 from cockpit.engine.program import Program
 from cockpit.engine.recorder import Recorder
+from cockpit.engine.reduction import CENTRE, SCATTER
 from cockpit.engine.settings import Settings
 from cockpit.journal import Journal
 from cockpit.measurements import Measurements
 from cockpit.quantities import QUANTITIES
-from cockpit.quantities._base import Moment, Quantity
+from cockpit.quantities._base import Quantity
 
 
 class Tracker:
@@ -73,32 +74,34 @@ class Tracker:
 
     def open(self, step: int) -> bool:
         """Begin a step; True if anything is measured in it."""
-        by_default = None
-        self._due = []
-        for quantity in self.quantities:
-            if quantity.scheduled:
-                due = quantity.should_compute(step)
-            else:
-                by_default = bool(self.schedule(step)) if by_default is None else by_default
-                due = by_default
-            if due:
-                self._due.append(quantity)
+        self._due = self._quantities_due(step)
         ending = self._departure is not None and self._departure.step == step - 1
         if not ending:
             self._departure = None
         self.recorder, self._observation, self._program, self._measured = None, None, None, 0
         if not self._due and not ending:
             return False
-        agenda = self._agenda = self._plan(self._departure.quantities if self._departure is not None else [])
+        agenda = self._agenda = self._plan(self._departure.quantities if self._departure is not None else ())
         parameters = self._parameters()
         recorder = self.recorder = Recorder(step, parameters, agenda.needs, self.settings)
-        recorder.retain = not self._defer and any(quantity.create_graph(step) for quantity in self._due)
+        recorder.retain = not self._defer and any(quantity.create_graph(step) for quantity in agenda.grasping)
         usual = self.settings.programs.replayer is not None and not self._defer and self.coverage.accumulation == 1
         recorder.replayable = usual and agenda.constant and not recorder.retain
         self._remember_start(parameters)
         return True
 
-    def _plan(self, arriving: list[Quantity]) -> Agenda:
+    def _quantities_due(self, step: int) -> list[Quantity]:
+        by_default, due = None, []
+        for quantity in self.quantities:
+            if quantity.scheduled:
+                wanted = quantity.should_compute(step)
+            else:
+                wanted = by_default = bool(self.schedule(step)) if by_default is None else by_default
+            if wanted:
+                due.append(quantity)
+        return due
+
+    def _plan(self, arriving: Sequence[Quantity]) -> Agenda:
         """What the quantities of a step need; remembered, because it is the same at most steps."""
         key = tuple(map(id, self._due)), tuple(map(id, arriving))
         known = self._agendas.get(key)
@@ -158,13 +161,10 @@ class Tracker:
                 self._prepare(step, recorder.needs)
             step.tracking = recorder.seconds
             self._arrive(step)
-            for quantity in self._due:
-                if quantity.moment is Moment.BACKWARD:
-                    self._measurements.measure(quantity, step, step.step)
+            self._measurements.measure(self._agenda.now, step, step.step, self._agenda.constant)
             departure = self._arriving(step)
             if departure is not None:
-                for quantity in departure.quantities:
-                    self._measurements.measure(quantity, step, departure.step)
+                self._measurements.measure(departure.quantities, step, departure.step, self._agenda.constant)
             self.coverage.note(step)
             self._measurements.settle()
         self._measured = len(recorder.microbatches)
@@ -241,7 +241,8 @@ class Tracker:
             step.regularised |= found
             self.coverage.note_regularised(True)
             if not all(of_mean[name] for name in found):
-                step.numbers.drop(DOT_GRAD)
+                step.numbers.drop(CENTRE)
+                step.numbers.drop(SCATTER)
                 step.flaw = step.flaw or NEW_REGULARISER
 
     def before_update(self) -> None:
@@ -277,11 +278,10 @@ class Tracker:
                 self._program.step(step)
             elif self._motion.marked:
                 self._move(step, recorder)
-            for quantity in self._due:
-                if quantity.moment is Moment.UPDATE:
-                    self._measurements.measure(quantity, step, step.step)
-                elif not recorder.microbatches and quantity.moment is Moment.BACKWARD:
-                    reason = recorder.flaw or "no backward pass was seen in this step"
+            self._measurements.measure(self._agenda.after, step, step.step, self._agenda.constant)
+            if not recorder.microbatches:
+                reason = recorder.flaw or "no backward pass was seen in this step"
+                for quantity in self._agenda.now:
                     self.journal.keep(Record(step.step, quantity.name, quantity.kind, None, reason))
             self._depart(step)
             step.numbers.send()
@@ -313,10 +313,9 @@ class Tracker:
 
     def _depart(self, step: Observation) -> None:
         """Remember where this step began, for what is judged at its end."""
-        leaving = [quantity for quantity in self._due if quantity.moment is Moment.NEXT]
-        if not leaving:
+        if not self._agenda.later:
             return
-        departure = self._departure = Departure(step.step, leaving)
+        departure = self._departure = Departure(step.step, self._agenda.later)
         if step.update is None or not self._agenda.leaving:
             return
         departure.direction = step.reduction.directions

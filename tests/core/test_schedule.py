@@ -1,4 +1,4 @@
-"""Schedules and the budget."""
+"""Schedules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from cockpit.core.errors import CockpitError
-from cockpit.core.schedule import Budget, as_schedule, linear, logarithmic
+from cockpit.core.schedule import as_schedule, linear, logarithmic
 
 
 @pytest.mark.parametrize("interval", [1, 2, 3])
@@ -27,27 +27,6 @@ def test_logarithmic_is_dense_early_and_holds_its_ends() -> None:
     gaps = [b - a for a, b in pairwise(tracked)]
     assert gaps[0] < gaps[-1]
     assert not logarithmic(0, 1, init=False)(0)
-
-
-def test_budget_keeps_the_share_after_the_grace() -> None:
-    now = [0.0]
-    budget = Budget(0.1, grace=1.0, clock=lambda: now[0])
-    tracked = 0
-    for step in range(2000):
-        now[0] += 0.01  # a plain step
-        if budget(step):
-            tracked += 1
-            now[0] += 0.1
-            budget.spend(0.1)
-    assert budget.spent - 1.0 <= 0.1 * now[0]
-    assert tracked > 20
-    assert budget.spent >= 0.8 * (1.0 + 0.1 * now[0])
-
-
-@pytest.mark.parametrize("share", [0, -0.1, 1.5, "x", True, None, float("nan")])
-def test_budget_outside_its_range_is_refused(share: object) -> None:
-    with pytest.raises(CockpitError, match=r"\(0, 1\]"):
-        Budget(share)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("every", [0, -1, 1.5, "often", True])

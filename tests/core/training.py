@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cockpit.core.budget import Budget
-from cockpit.core.meter import AFTER
 
 COSTS = {1: 2.0, 2: 10.0, 3: 40.0}  # of a tracked step, in plain steps
 
@@ -56,7 +55,7 @@ class Training:
                 budget.stand(self.standing)
             while waiting and waiting[0][0] <= step - self.late:
                 done, seconds, tier, own = waiting.popleft()
-                budget.book(done, seconds, tier, own=own)
+                budget.book(done, seconds, tier, own)
             self.overhead.append(lost)
             self.trained.append(gone)
         return self
@@ -78,5 +77,10 @@ class Training:
         """Steps at which a tier was measured."""
         return [step for step, found in self.tracked.items() if found >= tier]
 
+    def dearest(self) -> float:
+        """Seconds of the dearest tracked step, with what it did to the next."""
+        return max(map(self._jump, self.tracked), default=0.0)
 
-__all__ = ["AFTER", "COSTS", "Training"]
+    def _jump(self, step: int) -> float:
+        end = min(step + 1, len(self.overhead) - 1)
+        return self.overhead[end] - (self.overhead[step - 1] if step else 0.0)

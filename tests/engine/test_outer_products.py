@@ -85,7 +85,9 @@ def test_any_factors_jointly(name: str) -> None:
         theta = torch.randn(row.shape[1], col.shape[1], generator=torch.Generator().manual_seed(seed))
         for size in (1e-3, 1.0):
             found = Products(row, col).joint(Axis(theta * size, parameter), bins)
-            np.testing.assert_array_equal(found, expected_2d(row, col, theta * size, bins, parameter), err_msg=f"{seed}")
+            np.testing.assert_array_equal(
+                found, expected_2d(row, col, theta * size, bins, parameter), err_msg=f"{seed}"
+            )
 
 
 @pytest.mark.parametrize("way", ["compared", "sorted"])

@@ -1,12 +1,12 @@
-"""When to measure so that watching stays within a share of the training time.
+"""When to measure, so that watching stays within a share of the training time.
 
-The account: plain training earns, tracked steps spend. Each tier of cost (see ``kinds.Cost``) has an account of its own,
-so that dear tiers can save while cheap ones are tracked often; a dear tier pays only what it adds to the cheaper ones,
-which it includes. What an account cannot use flows to the others.
+Plain training earns, tracked steps spend. Each tier of cost (see ``kinds.Cost``) has an account of its own: dear tiers
+save while cheap ones are tracked often. A dear tier includes the cheaper ones and pays only what it adds to them; what
+an account cannot use flows to the others.
 
-The bound: for a run of at least ``HORIZON`` steps, ``spent <= grace + share * trained + surprise``, where the surprise
-is how much dearer than expected the last tracked step of each tier was. Before that, the early steps may borrow what the
-first ``HORIZON`` steps will earn, never more.
+What is kept: after ``HORIZON`` steps, ``spent <= grace + share * trained + surprise``, where the surprise is how much
+more than expected the last tracked step of each tier has cost. Before that, early steps may borrow, in all at most what
+the first ``HORIZON`` steps will earn.
 """
 
 import time
@@ -15,17 +15,17 @@ from math import inf, log1p
 from typing import Any
 
 from cockpit.core.errors import CockpitError
-from cockpit.core.meter import FEWEST, PRIOR, Meter, Waiting, prior
+from cockpit.core.meter import FEWEST, PRIOR, Meter, Timed, prior
 
-HORIZON = 1000  # steps after which early steps have been paid for
+HORIZON = 1000  # steps after which the early ones are paid for
+EARLY = 0.4  # part of what these steps earn that is spread evenly over log(step)
 DISTANCE = 0.5  # of the time in which a step earns itself: no two are closer
-EARLY = 0.4  # part of their budget that is spread evenly over log(step): it is borrowed
-FIRST = 0.02  # seconds more for the very first tracked step: imports, caches
+FIRST = 0.02  # seconds more for what was never tracked: imports, caches
 BEFORE = 5  # plain steps before anything is tracked, without grace: the very first ones compile and tune
-PROBE = 32  # tracked steps in a row, then a plain one is looked at again
-LATEST = 256  # steps: what was not booked by then will never be
-PATIENCE = 64  # steps to wait for plain ones; where a schedule of the user's own leaves none, we go on without
-MOST = 10_000  # tracked steps that are close together; of a long run not every step is of use
+PROBE = 32  # steps without a plain one, then one is looked at
+PATIENCE = 64  # steps to wait for it; where a schedule of the user's own leaves none, we go on without
+LATEST = 256  # steps: what is not booked by then will never be
+MOST = 10_000  # tracked steps that may lie close together: more of them show nothing new
 
 
 class Budget(Meter):
@@ -58,16 +58,16 @@ class Budget(Meter):
         self._horizon = HORIZON if steps is None else max(1, min(HORIZON, steps // 2))
         self._borrows = self.grace == 0  # else the early steps were seen for free
         self._graced = self.grace > 0
-        self._hold = 0 if self._graced else BEFORE  # plain steps to see before tracking goes on
-        self._held = 0
-        self._tracked = 0  # steps that were booked when one was last tracked
-        self._last: dict[int, float] = {}  # tier: seconds of training at that time
+        self._accounts: dict[int, float] = {}  # seconds
+        self._pledged: dict[int, dict[int, float]] = {}  # step: what the accounts have paid for it in advance
+        self._last: dict[int, float] = {}  # tier: seconds of training when it was last tracked
+        self._tracked = 0  # steps booked at that time
         self._next = 0.0  # seconds of training before which nothing can be due
+        self._until = 0 if self._graced else BEFORE  # plain steps to be seen before anything is tracked
+        self._looked = 0  # steps booked when this was decided
         self._given = (0.0, 0.0)  # what was put into the accounts, in all: borrowed, earned
-        self._earned = 0  # steps that were booked at that time
+        self._settled = (0, 0.0)  # steps and standing cost at that time
         self._reserve = 0.0  # seconds that no account could hold: they are spread over the next steps
-        self._pledged: dict[int, dict[int, float]] = {}  # step: what each account has paid in advance; none: free
-        self._accounts: dict[int, float] = {}
         self._called: tuple[int, int] | None = None
         self._own = 0.0
         self.want(tiers)
@@ -81,11 +81,13 @@ class Budget(Meter):
 
     def due(self, step: int) -> int:
         """The dearest tier that may be tracked at this step, with all cheaper ones; 0: none. Asked once a step."""
-        if self._hold or self.trained < self._next or not self._accounts:
+        if self.trained < self._next or not self._accounts:
             return 0
-        if self._graced:
-            return self._freely(step)
-        return self._affordably(step)
+        if self._plains < self._until or self._fast:
+            if self.steps - self._looked < PATIENCE or self._since < PATIENCE:
+                return 0
+            self._give_up()
+        return self._freely(step) if self._graced else self._affordably(step)
 
     def forget(self, step: int) -> None:
         """A step that was due will never be booked: the loop was left."""
@@ -97,22 +99,34 @@ class Budget(Meter):
         """In the time of grace everything is tracked at every step."""
         dearest = max(self._accounts)
         expected = self.expected(dearest)
+        free = self.free + self.standing
         if self.plain is None or expected is None:
-            if self.free + sum(found.seconds for found in self._waiting) >= self.grace:
+            if free + self._waited >= self.grace:
                 return self._look(FEWEST)
-        elif self.free + len(self._pledged) * expected >= self.grace:
+        elif free + len(self._pledged) * expected >= self.grace:
             self._expire(step)
             if not self._pledged:
-                self._graced, self._given = False, (0.0, self.share * self.trained)
+                self._open()
             return 0
         elif self._stale():
             return self._look(1)
         return self._track(step, dearest, {})
 
+    def _open(self) -> None:
+        """The time of grace is over."""
+        self.free += self.standing
+        self._graced, self._given, self._settled = False, (0.0, self.share * self.trained), (self.steps, self.standing)
+
     def _look(self, plain: int) -> int:
         """Leave some steps untracked, to see what training takes by itself."""
-        self._hold, self._held, self._below = plain, 0, 0
+        self._until, self._looked, self._below = self._plains + plain, self.steps, 0
         return 0
+
+    def _give_up(self) -> None:
+        """No step is plain, a schedule of the user's own tracks them all: then the tracker's own word counts."""
+        self._until, self._since, self._fast = 0, 0, 0
+        for found in list(self._waiting)[-FEWEST:]:
+            self._plainly(max(found.seconds - found.own, 0.0))
 
     def _stale(self) -> bool:
         """Whether no plain step was seen for long; the fewer are known, the shorter is long."""
@@ -145,7 +159,7 @@ class Budget(Meter):
         return price <= self.share * max((self.plain or 0.0) * self._horizon / 2, self.trained)
 
     def _wait(self, tier: int, price: float) -> float:
-        """Seconds of training that must pass at least: what is missing must be earned, and steps keep their distance."""
+        """Seconds of training that must pass at least: to earn what is missing, and to keep a distance."""
         speed = self.share
         if self._borrows and self.steps < self._horizon:
             speed *= 1 + EARLY * self._horizon / ((1 + self.steps) * log1p(self._horizon))
@@ -195,11 +209,11 @@ class Budget(Meter):
                 part = min(1.0, log1p(self.steps) / log1p(self._horizon))
                 borrowed = self.share * EARLY * self._horizon * (self.plain or 0.0) * part
             earned -= EARLY * earned if early else borrowed
-        spread = self._reserve * min(1.0, (self.steps - self._earned) / HORIZON)
-        self._accounts[min(self._accounts)] += borrowed - self._given[0]
+        spread = self._reserve * min(1.0, (self.steps - self._settled[0]) / HORIZON)
+        self._accounts[min(self._accounts)] += borrowed - self._given[0] - (self.standing - self._settled[1])
         for tier, weight in self._weights().items():
             self._accounts[tier] += weight * (earned - self._given[1] + spread)
-        self._given, self._earned = (borrowed, earned), self.steps
+        self._given, self._settled = (borrowed, earned), (self.steps, self.standing)
         self._reserve += self._level(prices) - spread
         self._reserve = min(self._reserve, self.share * HORIZON * (self.plain or 0.0))
 
@@ -226,40 +240,19 @@ class Budget(Meter):
             spare = max(balance - full, 0.0)
         return spare
 
-    def _plainly(self, seconds: float) -> None:
-        super()._plainly(seconds)
-        if self._hold:
-            self._hold -= 1 if self._hold > 1 or not self._fast else 0
-
-    def _take(self, found: Waiting) -> None:
-        super()._take(found)
-        if self._hold:
-            self._held += 1
-            if self._held > PATIENCE:
-                self._give_up()
-
     def _doubt(self) -> None:
         super()._doubt()
         self._look(FEWEST)
 
-    def _give_up(self) -> None:
-        """No step is plain: a schedule of the user's own tracks them all."""
-        self._hold = 0
-        while self._waiting:
-            self._believe(self._waiting.popleft())
-
-    def _spend(self, cost: float, found: Waiting | None = None) -> None:
-        super()._spend(cost)
-        pledged = {} if found is None or found.after else self._pledged.pop(found.step, {})
+    def _spend(self, found: Timed, cost: float) -> None:
+        super()._spend(found, cost)
+        pledged = {} if found.after else self._pledged.pop(found.step, {})
         if self._graced:
             self.free += cost
         elif self._accounts:
-            due = cost - sum(pledged.values())
-            tier = 0 if found is None else found.tier
-            payer = max((other for other in self._accounts if other <= tier), default=min(self._accounts))
-            self._accounts[payer] -= due
-            if found is not None:
-                self._next = 0.0
+            payer = max((tier for tier in self._accounts if tier <= found.tier), default=min(self._accounts))
+            self._accounts[payer] -= cost - sum(pledged.values())
+            self._next = 0.0
 
     # ---- used as a schedule, it takes the time by itself
 
@@ -280,7 +273,6 @@ class Budget(Meter):
     def report(self) -> dict[str, Any]:
         """What was allowed, what was used, and what it bought; see :meth:`Meter.report`."""
         found = super().report()
-        free = min(found["spent"], self.free if self.plain is not None else found["spent"])
-        charged = found["spent"] - free
-        used = charged / found["trained"] if found["trained"] > 0 else None
+        free = found["spent"] if self._graced else self.free
+        used = (found["spent"] - free) / found["trained"] if found["trained"] > 0 else None
         return {"share": self.share, "grace": self.grace, "free": free, **found, "used": used}

@@ -1,12 +1,12 @@
 """When to measure: schedules map a step to a truth value."""
 
-import time
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from cockpit.core.budget import Budget as Budget
 from cockpit.core.errors import CockpitError
 
 Schedule = Callable[[int], bool]
@@ -36,31 +36,6 @@ def logarithmic(start: float, end: float, steps: int = 300, base: float = 10, in
 
     schedule.__doc__ = f"Track {len(chosen)} log-spaced steps up to {chosen[-1]}."
     return schedule
-
-
-class Budget:
-    """Track as often as a share of the training time allows; the first ``grace`` seconds of tracking are free."""
-
-    def __init__(self, share: float, grace: float = 10.0, clock: Callable[[], float] = time.perf_counter) -> None:
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-            raise CockpitError(f"budget is {share!r}; it is a share of the training time: give a number in (0, 1]")
-        if isinstance(grace, bool) or not isinstance(grace, int | float) or not grace >= 0:
-            raise CockpitError(f"grace is {grace!r}; give a number of seconds, 0 or more")
-        self.share, self.grace, self.spent, self.tracked = float(share), float(grace), 0.0, 0
-        self._clock, self._begin = clock, clock()
-
-    def spend(self, seconds: float) -> None:
-        """Book what one tracked step cost."""
-        self.spent += seconds
-        self.tracked += 1
-
-    def __call__(self, global_step: int) -> bool:
-        """Whether the budget allows this step."""
-        charged = self.spent - self.grace
-        if charged <= 0:
-            return True
-        mean = self.spent / self.tracked
-        return charged + mean <= self.share * (self._clock() - self._begin)
 
 
 def as_schedule(every: Any) -> Schedule:

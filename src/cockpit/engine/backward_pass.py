@@ -183,7 +183,8 @@ def _keeper(call: LossCall) -> Callable[[Sequence[Tensor]], None]:
 def _backpropagated(roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> Tensor:
     """The number whose gradient is taken."""
     if len(roots) == 1 and seeds[0] is None and roots[0].numel() == 1:
-        return roots[0].detach().double().reshape(())
+        seen = roots[0].detach().reshape(())
+        return seen if seen.is_cuda else seen.clone()  # read at once there, at the end of the step here
     total = torch.zeros((), dtype=torch.float64, device=roots[0].device)
     for root, seed in zip(roots, seeds, strict=True):
         total += (root.detach() * (1 if seed is None else seed)).sum()

@@ -1,6 +1,6 @@
 """One definition of bins for every path, so that counts are equal whichever way they are counted.
 
-Bin ``k`` holds edges[k] <= x < edges[k + 1]; the outermost bins also hold everything beyond. Edges are double precision.
+Bin ``k`` holds edges[k] <= x < edges[k + 1]; the outermost bins also hold everything beyond. Edges are float64.
 """
 
 from bisect import bisect_right

@@ -4,6 +4,26 @@ import torch
 from torch import Tensor
 
 
+def moments(values: Tensor) -> Tensor:
+    """(mean, sample variance, mean absolute value) of per-sample numbers, in double precision; [3]."""
+    wide = values.double()
+    mean = wide.mean()
+    rest = wide - mean
+    return torch.stack([mean, rest.dot(rest) / (len(values) - 1) if len(values) > 1 else mean * 0, wide.abs().mean()])
+
+
+def scatter(sq_norms: Tensor, dots: Tensor) -> Tensor:
+    """sum_n ||g_n||^2 and sum_n <g_n, g>^2 over all parameters, from their rows [P, N]; [2], double precision."""
+    along = dots.sum(0, dtype=torch.float64)
+    return torch.stack([sq_norms.sum(dtype=torch.float64), along.dot(along)])
+
+
+def centre(dots: Tensor) -> Tensor:
+    """Mean and mean absolute value of each row of <g_n, g>; [2, P], double precision."""
+    wide = dots.double()
+    return torch.stack([wide.mean(1), wide.abs().mean(1)])
+
+
 def signal_to_noise(mean: Tensor, sum_sq: Tensor, size: int, correction: int, epsilon: float) -> Tensor:
     """(sum_j g_j^2 / var_j, number of terms), [2], with the variance divided by ``size - correction``.
 

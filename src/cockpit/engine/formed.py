@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -66,7 +67,7 @@ def _on_cpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, 
     sums, scratch = _Sums(wanted, vectors), Scratch()
     axes = {bins: histograms.Axis(theta, bins) for _, bins in wanted.hist2d}
     joints = {pair: histograms.Joint(axes[pair[1]], pair[0]) for pair in wanted.hist2d}
-    counts = {bins: torch.zeros(bins.count, dtype=torch.int64) for bins in wanted.hist1d}
+    counts = {bins: np.zeros(bins.count, np.int64) for bins in wanted.hist1d}
     for _, g in chunks(form, scratch=scratch):
         sums.add(g, scratch)
         if not (counts or joints or wanted.abs_max):
@@ -79,7 +80,7 @@ def _on_cpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, 
         for joint in joints.values():
             joint.add(g, within, scratch)
     found = sums.statistics(form.shape)
-    found.hist1d = counts
+    found.hist1d = {bins: torch.from_numpy(count) for bins, count in counts.items()}
     found.hist2d = {pair: joint.counts(scratch) for pair, joint in joints.items()}
     return found
 

@@ -17,13 +17,12 @@ from cockpit.engine.scattered import dense
 from cockpit.engine.sending import Grads, Sender, Step
 from cockpit.engine.settings import Settings
 from cockpit.engine.squares import Squares
+from cockpit.engine.trust import agree
 from cockpit.layers.forms import wide
 
 MAX_COUPLED = 4096  # samples x outputs, where each needs a pass of its own
-MAX_TRUSTED = 64  # graphs that are remembered
 SHARE = 0.75  # of the memory of the network's results that the columns may take
 LEAST = 2**24  # bytes
-AGREES = {torch.float64: 1e-8, torch.float32: 1e-2}  # single precision may multiply with ten bits on a GPU
 
 
 class GaussNewton:
@@ -108,28 +107,18 @@ class GaussNewton:
 
         A hook of the user's on an intermediate result, which cannot be seen, may change gradients.
         """
-        known, signature = self._settings.trusted, self._graph.signature
-        if signature not in known:
-            if len(known) >= MAX_TRUSTED:
-                known.clear()
-            found = self._agrees(sender, columns)
-            if found is None:  # numbers that are not finite tell nothing
-                return False
-            known[signature] = found
-        return known[signature]
+        return self._settings.trusted(("columns", self._graph.signature), lambda: self._agrees(sender, columns))
 
     def _agrees(self, sender: Sender, columns: Columns) -> bool | None:
         size = sum(target.size for target in columns.targets)
         generator = torch.Generator().manual_seed(size)
         noise = torch.randn(2, columns.samples, size, generator=generator, dtype=torch.float64)
         seeds = columns.seeds(noise.to(columns.blocks.device))
-        slow = list(sender.by_autograd([seed[1:] for seed in seeds], self._wanted))
-        if not all(bool(torch.isfinite(dense(grad)).all()) for _, grads in slow for grad in grads if grad is not None):
-            return None
+        slow = dict(sender.by_autograd([seed[1:] for seed in seeds], self._wanted))
         quick = {node: _second(grads) for node, grads in sender(seeds, LEAST)}
-        if len(quick) != len(slow):
+        if slow.keys() != quick.keys():
             return False
-        return all(_close(_second(grads), quick.get(node, ())) for node, grads in slow)
+        return agree(pair for node in slow for pair in zip(_second(slow[node]), quick[node], strict=True))
 
     def _coupled_diagonal(self, columns: Columns) -> Vectors:
         """Samples see each other (batch normalisation): each sample's columns are sent back on their own."""
@@ -186,15 +175,3 @@ def _at_once(steps: Sequence[Step], room: int) -> int:
 
 def _second(grads: Grads) -> tuple[Tensor | None, ...]:
     return tuple([None if grad is None else dense(grad)[-1] for grad in grads])
-
-
-def _close(slow: tuple[Tensor | None, ...], quick: tuple[Tensor | None, ...]) -> bool:
-    if len(slow) != len(quick):
-        return False
-    for one, other in zip(slow, quick, strict=True):
-        if one is None or other is None:
-            if one is not other:
-                return False
-        elif not bool((one - other).norm() <= AGREES.get(one.dtype, 0.1) * one.norm()):
-            return False
-    return True

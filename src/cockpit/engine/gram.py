@@ -3,6 +3,8 @@
 <row_n col_n^T, row_m col_m^T> = (row_n . row_m) (col_n . col_m), for every pair of positions of the two samples.
 """
 
+from math import prod
+
 import torch
 from torch import Tensor
 
@@ -27,8 +29,7 @@ def dot_mean(form: Factored, other: Factored) -> Tensor:
     )
     step = max(1, BLOCK // max(1, len(other_row)))
     parts = [
-        (r @ other_row.mT).mul_(c @ other_col.mT).sum(1)
-        for r, c in zip(row.split(step), col.split(step), strict=True)
+        (r @ other_row.mT).mul_(c @ other_col.mT).sum(1) for r, c in zip(row.split(step), col.split(step), strict=True)
     ]
     each = parts[0] if len(parts) == 1 else torch.cat(parts)  # [N * T]
     total = each.view(form.samples, -1).sum(1) if len(each) != form.samples else each
@@ -46,8 +47,7 @@ def norm_is_cheaper(form: Factored | Convolved) -> bool:
     if isinstance(form, Factored):
         positions, rows, columns = form.row.shape[2], form.row.shape[3], form.col.shape[3]
     else:
-        positions, rows = form.positions, form.shape[0] // form.groups
-        columns = max(1, form.response.numel() and form.size // max(1, positions * form.groups))
+        positions, rows, columns = form.positions, form.shape[0] // form.groups, prod(form.shape[1:])
     return positions * (rows + columns) < rows * columns
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cockpit.engine.binning import Bins
@@ -32,16 +33,19 @@ def extremes(g: Tensor) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def count(g: Tensor, bins: Bins, within: tuple[float, float], scratch: Scratch) -> Tensor:
+def count(g: Tensor, bins: Bins, within: tuple[float, float], scratch: Scratch) -> NDArray[np.int64]:
     """Histogram of all elements of ``g``, on a CPU, given its smallest and largest: [bins]."""
-    reached, size = bins.reached(*within), g.numel()
-    if not _few(len(reached), size, within):
-        return torch.bincount(bins.index(g).reshape(-1), minlength=bins.count)
-    flags = scratch.take("flags", tuple(g.shape), g)
-    above = [float(size), *(total(torch.ge(g, edge, out=flags)) for edge in _edges(bins, reached, g)), 0.0]
+    reached, above = bins.reached(*within), g.numel()
+    if not _few(len(reached), above, within):
+        return torch.bincount(bins.index(g).reshape(-1), minlength=bins.count).numpy()
     counts = np.zeros(bins.count, np.int64)
-    counts[reached.start : reached.stop + 1] = -np.diff(above)
-    return torch.from_numpy(counts)
+    if reached:
+        flags = scratch.take("flags", tuple(g.shape), g)
+        for k, edge in zip(reached, _edges(bins, reached, g), strict=True):
+            more = total(torch.ge(g, edge, out=flags))
+            counts[k], above = above - more, more
+    counts[reached.stop] = above
+    return counts
 
 
 def looked_up(g: Tensor, bins: Bins) -> Tensor:
@@ -80,7 +84,7 @@ class Axis:
     @cached_property
     def counts(self) -> Tensor:
         """Elements of the parameter in each bin: float64 [bins]."""
-        return count(self.theta, self.bins, self.within, Scratch()).double()
+        return torch.from_numpy(count(self.theta, self.bins, self.within, Scratch())).double()
 
     def weigh(self, weights: Tensor, scratch: Scratch) -> Tensor:
         """Sum whole numbers, one for each element of the parameter, by bin: float64 [bins]."""
@@ -130,7 +134,10 @@ class Joint:
 
 def rows_1d(value: Tensor, elements: int, bins: Bins) -> Tensor:
     """Histogram of the rows that are not zero, and of all the zeros beside them."""
-    counts = count(value, bins, extremes(value), Scratch()) if value.device.type == "cpu" else looked_up(value, bins)
+    if value.device.type == "cpu":
+        counts = torch.from_numpy(count(value, bins, extremes(value), Scratch()))
+    else:
+        counts = looked_up(value, bins)
     counts[bins.near_zero[2]] += elements - value.numel()
     return counts
 
@@ -154,9 +161,9 @@ def _few(edges: int, size: int, within: tuple[float, float]) -> bool:
     return edges * (PASS + PASS_EACH * size) < min(SEARCH + SEARCH_EACH * size, GUESS + GUESS_EACH * size)
 
 
-def total(flags: Tensor) -> float:
+def total(flags: Tensor) -> int:
     """Number of ones among zeros, exact whatever the size."""
-    return float(flags.sum() if flags.numel() <= EXACT else flags.sum(dtype=torch.float64))
+    return int(flags.sum() if flags.numel() <= EXACT else flags.sum(dtype=torch.float64))
 
 
 def _edges(bins: Bins, reached: range, like: Tensor) -> list[float]:

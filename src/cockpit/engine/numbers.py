@@ -4,9 +4,11 @@ Reading a single number of a GPU makes the host wait for all work queued there; 
 far ahead. So results are packed into one vector, copied in the background, and read some steps later.
 """
 
+from collections import deque
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,60 +16,87 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Key = Hashable
-Shapes = dict[Key, tuple[int, ...]]  # in the order in which they are packed
+Values = NDArray[np.float64]
 
 
-def pack(tensors: Mapping[Key, Tensor]) -> tuple[Tensor, Shapes]:
+class Manifest:
+    """Where each result is in a packed vector."""
+
+    def __init__(self, shapes: Mapping[Key, tuple[int, ...]]) -> None:
+        self.places: dict[Key, tuple[int, int, tuple[int, ...]]] = {}
+        self.size = 0
+        for key, shape in shapes.items():
+            self.places[key] = self.size, self.size + prod(shape), shape
+            self.size += prod(shape)
+
+    def __add__(self, other: "Manifest") -> "Manifest":
+        both = {key: shape for part in (self, other) for key, (_, _, shape) in part.places.items()}
+        return Manifest(both)
+
+
+def pack(tensors: Mapping[Key, Tensor]) -> tuple[Tensor, Manifest]:
     """All elements in one vector of double precision: it holds counts up to 2^53 exactly."""
-    shapes = {key: tuple(tensor.shape) for key, tensor in tensors.items()}
-    return torch.cat([tensor.reshape(-1).double() for tensor in tensors.values()]), shapes
+    manifest = Manifest({key: tuple(tensor.shape) for key, tensor in tensors.items()})
+    return torch.cat([tensor.reshape(-1).double() for tensor in tensors.values()]), manifest
 
 
-@dataclass(slots=True)
+@dataclass
+class Harbour:
+    """Pinned memory for copies from one device, used again when it has been read."""
+
+    free: deque[tuple[Tensor, Any]] = field(default_factory=deque)
+
+    def send(self, packed: Tensor) -> tuple[Tensor, Any]:
+        """Start a copy; returns where it will be and the event that tells that it is."""
+        host, event = self.free.popleft() if self.free else (None, None)
+        if host is None or host.numel() < packed.numel():
+            host = torch.empty(2 * packed.numel(), dtype=packed.dtype, pin_memory=True)
+            event = torch.cuda.Event()
+        host[: packed.numel()].copy_(packed, non_blocking=True)
+        event.record(torch.cuda.current_stream(packed.device))
+        return host, event
+
+
 class Parcel:
     """A packed vector on its way to the host."""
 
-    shapes: Shapes
-    host: Tensor
-    event: "torch.cuda.Event | None"
+    __slots__ = ("_event", "_harbour", "_host", "_read", "manifest")
 
-    @classmethod
-    def send(cls, packed: Tensor, shapes: Shapes) -> "Parcel":
-        """Start the copy."""
-        if not packed.is_cuda:
-            return cls(shapes, packed.detach().cpu().clone(), None)
-        host = torch.empty(packed.shape, dtype=packed.dtype, pin_memory=True)
-        host.copy_(packed, non_blocking=True)
-        event = torch.cuda.Event()
-        event.record(torch.cuda.current_stream(packed.device))
-        return cls(shapes, host, event)
+    def __init__(self, packed: Tensor, manifest: Manifest, harbour: Harbour) -> None:
+        self.manifest, self._harbour = manifest, harbour
+        self._event: Any = None
+        self._read: Values | None = None
+        if packed.is_cuda:
+            self._host, self._event = harbour.send(packed)
+        else:
+            self._read = packed.detach().cpu().numpy().copy()
 
     @property
     def arrived(self) -> bool:
         """Whether the copy is complete."""
-        return self.event is None or self.event.query()
+        return self._read is not None or bool(self._event.query())
 
-    def open(self) -> dict[Key, NDArray[np.float64]]:
-        """Wait for the copy and take it apart."""
-        if self.event is not None:
-            self.event.synchronize()
-        flat, place, found = self.host.numpy(), 0, {}
-        for key, shape in self.shapes.items():
-            size = prod(shape)
-            found[key] = flat[place : place + size].reshape(shape)
-            place += size
-        return found
+    def read(self) -> Values:
+        """Wait for the copy."""
+        if self._read is None:
+            self._event.synchronize()
+            self._read = self._host[: self.manifest.size].numpy().copy()
+            self._harbour.free.append((self._host, self._event))
+            self._host = None
+        return self._read
 
 
 class Numbers:
     """Results by key; putting one never waits, reading one may."""
 
-    def __init__(self, hold: bool = False) -> None:
+    def __init__(self, hold: bool = False, harbour: Harbour | None = None) -> None:
         self._hold = hold  # keep tensors as they are, for :meth:`packed`
-        self._here: dict[Key, NDArray[np.float64]] = {}
+        self._harbour = Harbour() if harbour is None else harbour
+        self._here: dict[Key, Values] = {}
         self._waiting: dict[Key, Tensor] = {}
-        self._packed: list[tuple[Tensor, Shapes]] = []
+        self._packed: list[tuple[Tensor, Manifest]] = []
         self._sent: list[Parcel] = []
+        self._dropped: set[Key] = set()
 
     def put(self, key: Key, tensor: Tensor) -> None:
         """Take a small tensor."""
@@ -77,54 +106,64 @@ class Numbers:
         else:
             self._waiting[key] = tensor
 
-    def put_packed(self, packed: Tensor, shapes: Shapes) -> None:
-        """Take results that are packed already."""
-        self._packed.append((packed, shapes))
+    def put_packed(self, packed: Tensor, manifest: Manifest) -> None:
+        """Take results that are packed already; what was taken so before is contained in them."""
+        self._packed = [(packed, manifest)]
 
-    def packed(self) -> tuple[Tensor, Shapes]:
+    def packed(self, without: frozenset[Key] = frozenset()) -> tuple[Tensor, Manifest]:
         """Everything put since the last time, packed."""
         waiting, self._waiting = self._waiting, {}
-        return pack(waiting)
+        return pack({key: tensor for key, tensor in waiting.items() if key not in without})
 
     def drop(self, key: Key) -> None:
-        """Forget a result that turned out to be wrong; everything must have been read."""
-        self._here.pop(key, None)
-
-    def replace_packed(self, packed: Tensor, shapes: Shapes) -> None:
-        """Take a vector that begins with the one taken before."""
-        if self._packed:
-            self._packed[0] = packed, shapes
-        else:
-            self._packed.append((packed, shapes))
+        """Forget a result that turned out to be wrong."""
+        self._dropped.add(key)
 
     def send(self) -> None:
         """Start copying everything that is still on the device."""
         if self._waiting:
             self._packed.append(pack(self._waiting))
             self._waiting = {}
-        if len(self._packed) > 1:
-            shapes = {key: shape for _, part in self._packed for key, shape in part.items()}
-            self._packed = [(torch.cat([packed for packed, _ in self._packed]), shapes)]
-        self._sent += [Parcel.send(packed, shapes) for packed, shapes in self._packed]
-        self._packed = []
+        if self._packed:
+            packed, manifest = self._packed[0]
+            for more, beside in self._packed[1:]:
+                packed, manifest = torch.cat([packed, more]), manifest + beside
+            self._sent.append(Parcel(packed, manifest, self._harbour))
+            self._packed = []
 
     @property
     def ready(self) -> bool:
         """Whether everything put so far can be read without waiting."""
         return not self._waiting and not self._packed and all(parcel.arrived for parcel in self._sent)
 
-    def _open(self) -> None:
-        self.send()
-        for parcel in self._sent:
-            self._here.update(parcel.open())
-        self._sent = []
-
     def __contains__(self, key: Key) -> bool:
+        if key in self._dropped:
+            return False
         if key in self._here or key in self._waiting:
             return True
-        return any(key in shapes for _, shapes in self._packed) or any(key in parcel.shapes for parcel in self._sent)
+        for parcel in self._sent:
+            if key in parcel.manifest.places:
+                return True
+        return any(key in manifest.places for _, manifest in self._packed)
 
-    def __getitem__(self, key: Key) -> NDArray[np.float64]:
-        if key not in self._here:
-            self._open()
-        return self._here[key]
+    def __getitem__(self, key: Key) -> Values:
+        """The numbers of a key, in their shape."""
+        found = self._here.get(key)
+        if found is None:
+            flat, shape = self._find(key)
+            found = self._here[key] = flat.reshape(shape)
+        return found
+
+    def values(self, key: Key) -> list[float]:
+        """The numbers of a key, one after the other."""
+        found: list[float] = self[key].ravel().tolist() if key in self._here else self._find(key)[0].tolist()
+        return found
+
+    def _find(self, key: Key) -> tuple[Values, tuple[int, ...]]:
+        self.send()
+        for parcel in self._sent:
+            place = parcel.manifest.places.get(key)
+            if place is not None:
+                begin, end, shape = place
+                return parcel.read()[begin:end], shape
+        raise KeyError(key)

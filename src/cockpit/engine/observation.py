@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
+from cockpit.engine import derived
 from cockpit.engine.binning import Bins
 from cockpit.engine.lanczos import Eigenpair
 from cockpit.engine.line import Line, LineEnd
@@ -37,7 +38,7 @@ from cockpit.engine.needs import (
     per_sample,
 )
 from cockpit.engine.numbers import Key, Numbers
-from cockpit.engine.reduction import Reduction, rounding_of, unsettled
+from cockpit.engine.reduction import CENTRE, SCATTER, SQUARES, Reduction, rounding_of, unsettled
 from cockpit.engine.statistics import Direction
 from cockpit.engine.vectors import square_norms
 
@@ -94,13 +95,15 @@ class Observation:
         )
         self._shares = next((micro.shares for micro in self.microbatches if isinstance(micro.shares, str)), None)
         if LOSS in self.numbers:  # a replayed step comes with its numbers
-            self._shares = None if LOSSES in self.numbers else "individual losses were not asked for"
+            self._shares = None if (LOSSES, "moments") in self.numbers else "individual losses were not asked for"
             self._eigenpair = self._found_eigenpair()
         elif self.microbatches:
             self.numbers.put(LOSS, reduce(torch.add, (micro.loss for micro in self.microbatches)))
             if self._shares is None:
                 shares = [micro.shares for micro in self.microbatches if isinstance(micro.shares, Tensor)]
-                self.numbers.put(LOSSES, shares[0] if len(shares) == 1 else torch.cat(shares))
+                losses = shares[0] if len(shares) == 1 else torch.cat(shares)
+                self.numbers.put(LOSSES, losses)
+                self.numbers.put((LOSSES, "moments"), derived.moments(losses))
             self._eigenpair = self._found_eigenpair()
 
     # ---- the loss
@@ -110,7 +113,7 @@ class Observation:
         """The number that was backpropagated, summed over the backward passes of the step."""
         if LOSS not in self.numbers:
             raise Undefined(self.flaw or "no backward pass was seen in this step")
-        return float(self.numbers[LOSS]) / self.loss_scale
+        return self.numbers.values(LOSS)[0] / self.loss_scale
 
     @cached_property
     def losses(self) -> Numeric:
@@ -207,13 +210,13 @@ class Observation:
         return self._means
 
     def _mean_sq(self) -> dict[str, float]:
-        self._require(DOT_GRAD)
+        self._require(CENTRE)
         if not self.regularised:
             whole = self._squares(GRADIENT)
             return whole if len(whole) == len(self.names) else {name: whole[name] for name in self.names}
-        whole, through = self._squares(GRADIENT), self._rows(DOT_GRAD).mean(axis=1, dtype=np.float64)
-        rows = zip(self.names, through, strict=True)
-        return {name: float(mean) if name in self.regularised else whole[name] for name, mean in rows}
+        whole, through = self._squares(GRADIENT), self.numbers.values(CENTRE)
+        rows = zip(self.names, through, strict=False)
+        return {name: mean if name in self.regularised else whole[name] for name, mean in rows}
 
     def sum_sq(self) -> Vectors:
         """sum_n g_n^2, elementwise; while the step lasts."""
@@ -242,12 +245,24 @@ class Observation:
         """Counts of each covered parameter."""
         return dict(zip(self.names, self.counts(Hist2d(gradient, parameter)).astype(np.int64), strict=True))
 
+    def squares(self) -> dict[str, float]:
+        """sum_n ||g_n||^2 of each covered parameter."""
+        self._require(SQUARES)
+        return dict(zip(self.names, self.numbers.values(SQUARES), strict=True))
+
+    def sum_of_squares(self) -> float:
+        """sum_n ||g_n||^2 over all covered parameters."""
+        if SCATTER in self.numbers:
+            return self.numbers.values(SCATTER)[0]
+        return sum(self.squares().values())
+
     def scatter(self) -> tuple[float, float, float]:
         """||g||^2, sum_n ||g_n||^2 / ||g||^2 and sum_n <g_n, g>^2 / ||g||^4, with g the mean of g_n."""
         if self._scatter is None:
             mean = sum(self.mean_sq().values())
-            norms, dots = self.total(SQ_NORM), self.total(DOT_GRAD)
-            relative = (float(norms.sum()) / mean, float(dots @ dots) / mean**2) if mean else (0.0, 0.0)
+            self._require(SCATTER)
+            norms, along = self.numbers.values(SCATTER)
+            relative = (norms / mean, along / mean / mean) if mean else (0.0, 0.0)
             self._scatter = (mean, *relative)
         return self._scatter
 
@@ -316,15 +331,19 @@ class Observation:
 
     def end(self, length: float, key: str) -> LineEnd:
         """Loss and slope here along a step of the given length, with the variance of their means (the data part)."""
-        losses, slopes, size = self.losses, self.total(key) / length, self.batch_size
+        if self._shares is not None or (LOSSES, "moments") not in self.numbers:
+            raise Undefined(self._shares or self.flaw or "no backward pass was seen in this step")
+        self._require((key, "moments"))
+        size, unit = self.batch_size, self.batch_size / self.loss_scale
         if size < 2:
             raise Undefined("a batch of one sample has no variance")
-        seen, whole = float(losses.mean()), self.loss
+        seen, spread, typical = self.numbers.values((LOSSES, "moments"))
+        seen, spread, typical, whole = seen * unit, spread * unit**2, typical * unit, self.loss
         rounding = 1e-3 if self.half is None else 5e-2
-        if not self.regularised and abs(seen - whole) > rounding * max(float(np.abs(losses).mean()), abs(whole)):
+        if not self.regularised and abs(seen - whole) > rounding * max(typical, abs(whole)):
             raise Undefined("a part of the loss depends on the samples but was not seen; use pit.loss for all of it")
-        slope, spread = _moments(slopes)
-        return LineEnd(seen, slope, _moments(losses)[1] / size, spread / size)
+        slope, scatter, _ = self.numbers.values((key, "moments"))
+        return LineEnd(seen, slope / length, spread / size, scatter / length**2 / size)
 
     def unsettled(self) -> set[str]:
         """Parameters whose gradient turns out to have a part that no sample contributed, not known before."""
@@ -357,14 +376,7 @@ class Observation:
         if key not in self.numbers:
             raise Undefined(self.flaw or "no backward pass was seen in this step")
         names = self.moved_names if key == UPDATE else self.all_names
-        return dict(zip(names, self.numbers[key].tolist(), strict=True))
-
-
-def _moments(values: Numeric) -> tuple[float, float]:
-    """Mean and sample variance."""
-    mean = float(values.sum()) / len(values)
-    rest = values - mean
-    return mean, float(rest @ rest) / (len(values) - 1)
+        return dict(zip(names, self.numbers.values(key), strict=True))
 
 
 def mean_of(estimates: list[Vectors]) -> Vectors:

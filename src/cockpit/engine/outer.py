@@ -11,7 +11,9 @@ from cockpit.engine.wanted import Directions, Statistics, Wanted
 from cockpit.layers.forms import Factored, chunks, wide
 
 
-def compute(form: Factored, theta: Tensor, wanted: Wanted, directions: Directions, gradient: Tensor | None) -> Statistics:
+def compute(
+    form: Factored, theta: Tensor, wanted: Wanted, directions: Directions, gradient: Tensor | None
+) -> Statistics:
     """Compute everything wanted."""
     found = Statistics()
     col = wide(form.col[:, 0, 0])  # [N, I]

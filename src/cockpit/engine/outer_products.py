@@ -1,7 +1,7 @@
-"""Exact histograms of row_no * col_ni over n, o, i on a CPU, where nearly never a product is formed.
+"""Exact histograms of row_no * col_ni over n, o, i on a CPU, where few products are formed or none.
 
 If |row_no| times the largest |col_ni| of the sample is below the first edges, signs decide the bins of all products of
-this o, and are counted. How many products of the other rows reach an edge is seen from the columns alone.
+this o, and are counted. For the other rows, see :mod:`row_products`; where they are few their products are formed.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,24 +18,24 @@ from cockpit.engine.binning import Bins
 from cockpit.layers.forms import CHUNK, Scratch
 
 UNDERFLOW = 2.0**-149  # a smaller product may round to zero, whose sign does not count
+FORM_EACH, FORM_EDGE = 0.2e-9, 0.1e-9  # seconds for each product, and each of them and edge: only proportions matter
 
 
 @dataclass(frozen=True)
 class Small:
-    """Rows whose products are all so small that signs decide their bins."""
+    """Rows (n, o) whose products are all so small that signs decide their bins."""
 
-    flags: Tensor | None  # [N, O], 1 or 0; None: all of them
+    flags: NDArray[np.bool_] | None  # [N, O]; None: all of them
     total: int
 
     def masked(self, row: Tensor) -> Tensor:
         """Set all other rows to zero."""
-        return row if self.flags is None else row * self.flags
+        return row if self.flags is None else row * torch.from_numpy(self.flags)
 
+    @cached_property
     def rest(self) -> NDArray[np.int64]:
         """Places in [N, O] of all other rows."""
-        if self.flags is None:
-            return np.zeros(0, np.int64)
-        return np.flatnonzero(self.flags.numpy().reshape(-1) == 0)
+        return np.zeros(0, np.int64) if self.flags is None else np.flatnonzero(~self.flags)
 
 
 class Products:
@@ -47,25 +47,23 @@ class Products:
     def histogram(self, bins: Bins) -> Tensor:
         """Histogram of all products: [bins]."""
         if not self._simple:
-            return self._each_1d(bins)
-        small, columns = self._small(bins), self.col.shape[1]
+            return torch.from_numpy(self._each_1d(self._all_rows, bins))
+        small = self._small(bins)
         _, below, zero = bins.near_zero
         negative = self._negative(small.masked(self.row)) if small.total and below != zero else 0
-        counts = torch.zeros(bins.count, dtype=torch.int64)
+        counts = np.zeros(bins.count, np.int64)
         counts[below] += negative
-        counts[zero] += small.total * columns - negative
-        rest = small.rest()
-        if len(rest):
-            tops, signed = self._tops.view(-1).numpy(), not self._positive_columns
-            counts += torch.from_numpy(row_products.count(rest, self.row.numpy(), self.col, tops, signed, bins))
-        return counts
+        counts[zero] += small.total * self.col.shape[1] - negative
+        if len(small.rest):
+            counts += self._rest(small.rest, bins)
+        return torch.from_numpy(counts)
 
     def joint(self, axis: histograms.Axis, bins: Bins) -> Tensor:
         """Histogram of (row_no * col_ni, theta_oi): signs are counted by products of 0/1 matrices."""
-        counts = torch.zeros(bins.count, axis.bins.count, dtype=torch.float64)
         if not self._simple:
             return self._each_2d(self._all_rows, axis, bins)
         small = self._small(bins)
+        counts = torch.zeros(bins.count, axis.bins.count, dtype=torch.float64)
         if small.total:
             _, below, zero = bins.near_zero
             counts[zero] += self._samples_by_bin(small, axis)
@@ -73,14 +71,14 @@ class Products:
                 negative = axis.weigh(self._negative_by_element(small.masked(self.row)), self.scratch)
                 counts[below] += negative
                 counts[zero] -= negative
-        rest = small.rest()
-        return counts.long() + self._each_2d(rest, axis, bins) if len(rest) else counts.long()
+        return counts.long() + self._each_2d(small.rest, axis, bins) if len(small.rest) else counts.long()
 
     def _samples_by_bin(self, small: Small, axis: histograms.Axis) -> Tensor:
         """Number of small products beside the parameters of each bin."""
         if small.flags is None:
             return axis.counts * float(len(self.row))
-        return axis.weigh(small.flags.sum(0)[:, None].expand_as(axis.theta), self.scratch)
+        samples = torch.from_numpy(small.flags.sum(0, dtype=np.float32))
+        return axis.weigh(samples[:, None].expand_as(axis.theta), self.scratch)
 
     # ---- which rows are small
 
@@ -93,39 +91,46 @@ class Products:
         return self.row.dtype == torch.float32 and all(abs(end) < float("inf") for end in self._ranges)  # no NaN
 
     @property
-    def _positive_columns(self) -> bool:
-        return self._ranges[2] >= 0
+    def _signed(self) -> bool:
+        return self._ranges[2] < 0
 
     def _small(self, bins: Bins) -> Small:
         radius = bins.near_zero[0]
         low, high, left, right = self._ranges
         flags, total = None, self.row.numel()
         if max(-low, high) * max(-left, right) >= radius:
-            flags = torch.mul(self._sizes, self._tops, out=torch.empty_like(self.row)).lt_(radius)
-            total = int(histograms.total(flags))
+            flags = self._highest < radius
+            total = int(np.count_nonzero(flags))
         if total and self._least_row * self._least_column < UNDERFLOW:
-            kept = torch.ge(self._sizes, UNDERFLOW / self._least_column, out=torch.empty_like(self.row))
-            kept.add_(torch.eq(self.row, 0, out=torch.empty_like(self.row)))
-            flags = kept if flags is None else flags.mul_(kept)
-            total = int(histograms.total(flags))
+            kept = (self._sizes >= UNDERFLOW / self._least_column) | (self._sizes == 0)
+            flags = kept if flags is None else flags & kept
+            total = int(np.count_nonzero(flags))
         return Small(flags, total)
 
     @cached_property
-    def _sizes(self) -> Tensor:
-        return self.row.abs()
+    def _sizes(self) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = np.abs(self.row.numpy())
+        return found
 
     @cached_property
     def _column_sizes(self) -> Tensor:
-        return self.col if self._positive_columns else self.col.abs()
+        return self.col.abs() if self._signed else self.col
 
     @cached_property
-    def _tops(self) -> Tensor:
+    def _tops(self) -> NDArray[np.float32]:
         """Largest |col_ni| of each sample, [N, 1]."""
-        return self._column_sizes.amax(1, keepdim=True)
+        found: NDArray[np.float32] = self._column_sizes.amax(1, keepdim=True).numpy()
+        return found
+
+    @cached_property
+    def _highest(self) -> NDArray[np.float32]:
+        """Largest product of each row, apart from the sign, [N, O]."""
+        with np.errstate(over="ignore", under="ignore"):
+            return self._sizes * self._tops
 
     @cached_property
     def _least_row(self) -> float:
-        return self._ranges[0] if self._ranges[0] > 0 else self._least(self._sizes)
+        return self._ranges[0] if self._ranges[0] > 0 else self._least(torch.from_numpy(self._sizes))
 
     @cached_property
     def _least_column(self) -> float:
@@ -141,7 +146,7 @@ class Products:
     def _negative(self, row: Tensor) -> int:
         """Number of negative products."""
         found = torch.dot(self._signs(torch.lt, row), self._signs(torch.gt, self.col))
-        if not self._positive_columns:
+        if self._signed:
             found += torch.dot(self._signs(torch.gt, row), self._signs(torch.lt, self.col))
         return int(found)
 
@@ -153,7 +158,7 @@ class Products:
         """Number of samples with a negative product, [O, I]."""
         down = torch.lt(row, 0, out=torch.empty_like(row))
         found = down.mT @ self._flags(torch.gt, self.col)
-        if not self._positive_columns:
+        if self._signed:
             found.addmm_(torch.gt(row, 0, out=down).mT, self._flags(torch.lt, self.col))
         return found
 
@@ -161,15 +166,25 @@ class Products:
         """1 where the comparison with zero holds, else 0; gone with the next call."""
         return compare(values, 0, out=self.scratch.take("signs", tuple(values.shape), values))
 
-    # ---- formed products
+    # ---- the other rows
+
+    def _rest(self, rows: NDArray[np.int64], bins: Bins) -> NDArray[np.int64]:
+        """Histogram of the products of some rows (n, o)."""
+        inverse, columns = bins.count / (bins.high - bins.low), self.col.shape[1]
+        highest = self._highest.reshape(-1).take(rows).astype(np.float64)
+        edges = float(np.minimum(highest * inverse, bins.count).sum()) + len(rows)  # that are reached, about
+        far = min(bins.count, float(highest.max()) * inverse * (2 if self._signed else 1)) + 2
+        if (FORM_EACH + FORM_EDGE * far) * len(rows) * columns < row_products.seconds(edges, *self.col.shape):
+            return self._each_1d(rows, bins)
+        return row_products.count(rows, self.row.numpy(), self.col, self._tops[:, 0], self._signed, bins)
 
     @property
     def _all_rows(self) -> NDArray[np.int64]:
         return np.arange(self.row.numel())
 
-    def _each_1d(self, bins: Bins) -> Tensor:
-        counts = torch.zeros(bins.count, dtype=torch.int64)
-        for g, _ in self._formed(self._all_rows):
+    def _each_1d(self, rows: NDArray[np.int64], bins: Bins) -> NDArray[np.int64]:
+        counts = np.zeros(bins.count, np.int64)
+        for g, _ in self._formed(rows):
             counts += histograms.count(g, bins, histograms.extremes(g), self.scratch)
         return counts
 
@@ -183,7 +198,9 @@ class Products:
     def _formed(self, rows: NDArray[np.int64]) -> Iterator[tuple[Tensor, Tensor]]:
         """The products of some rows (n, o), [rows, I], and the o of each, a few at a time."""
         step, outputs = max(1, CHUNK // max(1, self.col.shape[1])), self.row.shape[1]
-        for places in torch.from_numpy(rows).split(step):
+        for begin in range(0, len(rows), step):
+            places = rows[begin : begin + step]
             room = self.scratch.take("products", (len(places), self.col.shape[1]), self.col)
-            torch.index_select(self.col, 0, places // outputs, out=room)
-            yield room.mul_(self.row.view(-1)[places, None]), places % outputs
+            torch.index_select(self.col, 0, torch.from_numpy(places // outputs), out=room)
+            left = torch.from_numpy(self.row.numpy().reshape(-1).take(places))
+            yield room.mul_(left[:, None]), torch.from_numpy(places % outputs)

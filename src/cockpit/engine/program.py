@@ -13,16 +13,18 @@ from torch import Tensor
 
 from cockpit.engine.losses import LossCall
 from cockpit.engine.microbatch import Microbatch, Vectors
-from cockpit.engine.needs import LINE, UPDATE, Need, NoiseToCurvature, Trace
-from cockpit.engine.numbers import Numbers, Shapes
+from cockpit.engine.needs import DOT_GRAD, LINE, LOSSES, SQ_NORM, UPDATE, Need, NoiseToCurvature, Trace
+from cockpit.engine.numbers import Harbour, Manifest, Numbers
 from cockpit.engine.observation import Observation
 from cockpit.engine.raw import Collected, Script
+from cockpit.engine.reduction import START
 from cockpit.engine.statistics import Direction
 from cockpit.layers.layout import Layout
 
 Replayer = Callable[[Callable[[], Any], torch.device], Callable[[], Any]]
 MAX_BYTES = 2**28  # of inputs that are copied: larger nets are not bound by launches
 MAX_PROGRAMS = 16
+ROWS = frozenset({SQ_NORM, DOT_GRAD, LINE, START, LOSSES})  # one number per sample: only their sums are read
 
 
 @dataclass
@@ -90,9 +92,11 @@ class Program:
         self._before = {name: torch.empty_like(theta) for name, theta in parameters.items()}
         self.update = {name: torch.zeros_like(theta) for name, theta in parameters.items()}
         self._versions: list[int] = []
-        self._packed, self._shapes = torch.empty(0), Shapes()
+        self._harbour = Harbour()
+        self._packed, self._manifest = torch.empty(0), Manifest({})
         self._addresses = [theta.data_ptr() for theta in parameters.values()]
         self._static = [*self._raw.tensors(), self._loss, *self._gradient.values()]
+        self._groups = _alike(self._static, [*raw.tensors(), micro.loss, *gradient.values()])
         self._feed(raw, micro.loss, gradient)
         device = micro.loss.device
         self._first = replayer(self._at_gradient, device)
@@ -113,10 +117,10 @@ class Program:
         foreign = [name for name, vector in vectors.items() if vector is not self.update.get(name)]
         if foreign:
             torch._foreach_copy_([self.update[name] for name in foreign], [vectors[name] for name in foreign])
-        self._seen, packed, shapes = self._first()
+        self._seen, packed, manifest = self._first()
         self._versions = [theta._version for theta in self._parameters.values()]
-        numbers = Numbers()
-        numbers.put_packed(packed, shapes)
+        numbers = Numbers(harbour=self._harbour)
+        numbers.put_packed(packed, manifest)
         seen = Observation(
             step=0,
             parameters={},
@@ -152,17 +156,18 @@ class Program:
     def step(self, seen: Observation) -> None:
         """The optimizer has stepped."""
         if self._second is not None:
-            packed, shapes = self._second()
-            seen.numbers.replace_packed(packed, shapes)
+            seen.numbers.put_packed(*self._second())
             seen.moved_names, seen.update = list(self.update), self.update
             seen.reduction.directions = {name: Direction(self.update[name]) for name in seen.names}
 
     def _feed(self, raw: Raw, loss: Tensor, gradient: Vectors) -> None:
-        torch._foreach_copy_(self._static, [*raw.tensors(), loss, *gradient.values()])
+        sources = [*raw.tensors(), loss, *gradient.values()]
+        for group in self._groups:
+            torch._foreach_copy_([self._static[k] for k in group], [sources[k] for k in group])
 
     # ---- what is recorded
 
-    def _at_gradient(self) -> tuple[Observation, Tensor, Shapes]:
+    def _at_gradient(self) -> tuple[Observation, Tensor, Manifest]:
         raw, occasion = self._raw, self.occasion
         shares = raw.shares(self._samples) if raw.calls else "individual losses were not asked for"
         micro = Microbatch(self._samples, self._loss, raw.script.forms(raw.collected), self._uncovered, shares)
@@ -184,15 +189,24 @@ class Program:
         )
         if UPDATE in occasion.due:
             torch._foreach_copy_(list(self._before.values()), list(self._parameters.values()))
-        self._packed, self._shapes = seen.numbers.packed()
-        return seen, self._packed, self._shapes
+        self._packed, self._manifest = seen.numbers.packed(ROWS)
+        return seen, self._packed, self._manifest
 
-    def _at_update(self) -> tuple[Tensor, Shapes]:
+    def _at_update(self) -> tuple[Tensor, Manifest]:
         for name, theta in self._parameters.items():
             torch.sub(theta, self._before[name], out=self.update[name])
         self._seen.moved(self.update, self.occasion.leaving)
-        packed, shapes = self._seen.numbers.packed()
-        return torch.cat([self._packed, packed]), self._shapes | shapes
+        packed, manifest = self._seen.numbers.packed(ROWS)
+        return torch.cat([self._packed, packed]), self._manifest + manifest
+
+
+def _alike(targets: list[Tensor], sources: list[Tensor]) -> list[list[int]]:
+    """Places of tensors that one kernel copies together: of one type, and laid out like their copies."""
+    groups: dict[object, list[int]] = {}
+    for place, (target, source) in enumerate(zip(targets, sources, strict=True)):
+        same = target.stride() == source.stride() and target.numel() > 0
+        groups.setdefault((target.dtype, same), []).append(place)
+    return list(groups.values())
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """<g_n, v> for every sample, and the mean of g_n: linear in g_n, so nothing of size N x D is needed."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
-from math import prod
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +12,7 @@ from cockpit.engine import gram
 from cockpit.engine.wanted import Direction
 from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Indexed, Summed, chunks, wide
 
-CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
+CONVOLUTIONS: tuple[Callable[..., Tensor], ...] = (F.conv1d, F.conv2d, F.conv3d)
 CHANNELS = 16  # with fewer, forward convolutions are slower than forming g_n
 TOGETHER = 2**16  # elements of a vector up to which several are stacked into one product
 
@@ -19,9 +20,9 @@ TOGETHER = 2**16  # elements of a vector up to which several are stacked into on
 def project(form: AnyForm, direction: Direction) -> Tensor:
     """<g_n, v>, [N], for a direction given as a vector or as the mean of another form."""
     other = direction.mean_of
-    if isinstance(form, Factored) and isinstance(other, Factored):
-        if gram.mean_is_cheaper(form, other, direction.vector is not None):
-            return gram.dot_mean(form, other).mul_(direction.coefficient)
+    known = direction.vector is not None
+    if isinstance(form, Factored) and isinstance(other, Factored) and gram.mean_is_cheaper(form, other, known):
+        return gram.dot_mean(form, other).mul_(direction.coefficient)
     return along(form, vector_of(direction))
 
 
@@ -93,7 +94,7 @@ def _factored(form: Factored, v: Tensor) -> Tensor:
 
 
 def _forward_is_cheaper(form: Convolved) -> bool:
-    return form.shape[1] >= CHANNELS and len(form.shape) - 2 <= len(CONVOLUTIONS)
+    return form.shape[1] >= CHANNELS
 
 
 def _convolved(form: Convolved, v: Tensor) -> Tensor:
@@ -101,36 +102,34 @@ def _convolved(form: Convolved, v: Tensor) -> Tensor:
     signal, response = wide(form.signal).flatten(0, 1), wide(form.response)
     convolve = CONVOLUTIONS[len(form.shape) - 3]
     weight = v.reshape(form.shape)
-    through = convolve(signal, weight, None, form.stride, form.padding, form.dilation, form.groups)  # type: ignore[operator]
+    through = convolve(signal, weight, None, form.stride, form.padding, form.dilation, form.groups)
     for axis, size in enumerate(response.shape[3:], start=2):
         through = through.narrow(axis, 0, size)  # of a transposed convolution it may be longer
-    total: Tensor = (through.view(response.shape) if through.is_contiguous() else through.reshape(response.shape))
-    return (total * response).flatten(1).sum(1).mul_(form.factor)
+    return (through.reshape(response.shape) * response).flatten(1).sum(1).mul_(form.factor)
 
 
 def _summed_convolution(form: Convolved) -> Tensor:
     """sum_n g_n without the factor: the weight gradient of the convolution."""
+    if not _has_its_length(form):
+        parts = (part.sum(0) for _, part in chunks(replace(form, factor=1.0)))
+        return reduce(torch.add, parts).reshape(form.shape)
     signal, response = wide(form.signal).flatten(0, 1), wide(form.response).flatten(0, 1)
+    like = signal.new_empty(1).expand(form.shape)  # only its shape matters
     spatial = len(form.shape) - 2
-    if spatial > len(CONVOLUTIONS):
-        unit = Convolved(form.shape, form.signal, form.response, form.groups, form.stride, form.padding, form.dilation)
-        return reduce(torch.add, (part.sum(0) for _, part in chunks(unit))).reshape(form.shape)
-    like = signal.new_empty(1).expand(form.shape)
     settings = (list(form.stride), list(form.padding), list(form.dilation), False, [0] * spatial, form.groups)
-    found: Tensor = torch.ops.aten.convolution_backward(
-        response.contiguous(), signal, like, None, *settings, [False, True, False]
-    )[1]
+    mask = [False, True, False]  # not of the input, of the weight, not of the bias
+    found: Tensor = torch.ops.aten.convolution_backward(response, signal, like, None, *settings, mask)[1]
     return found
+
+
+def _has_its_length(form: Convolved) -> bool:
+    """Whether the response is as long as that of a convolution; of a transposed one it may be shorter."""
+    axes = zip(form.signal.shape[3:], form.shape[2:], form.stride, form.padding, form.dilation, strict=True)
+    lengths = [(size + 2 * pad - spread * (kernel - 1) - 1) // step + 1 for size, kernel, step, pad, spread in axes]
+    return lengths == list(form.response.shape[3:])
 
 
 def _indexed(form: Indexed, v: Tensor) -> Tensor:
     rows = v.reshape(form.shape[0], -1)[form.index]
     zeros = form.value.new_zeros(form.samples)
     return zeros.index_add_(0, form.sample, (rows * form.value).sum(1))
-
-
-def formed_size(form: AnyForm) -> int:
-    """Bytes of all g_n."""
-    return form.samples * prod(form.shape) * form.dtype.itemsize
-
-

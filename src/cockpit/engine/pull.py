@@ -1,5 +1,6 @@
 """Carry a per-sample gradient of a rearranged parameter back to the parameter itself."""
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -78,7 +79,7 @@ def _step(form: Form, link: Link, shape: tuple[int, ...]) -> Form:
     if name in SWAPS and isinstance(form, Factored) and len(shape) == 2 and form.row.shape[1] == 1:
         swapped = name == "TBackward" or shape != form.shape or _swaps(link.node)
         if form.shape == (form.row.shape[3], form.col.shape[3]):
-            return Factored(shape, form.col, form.row) if swapped else form
+            return Factored(shape, form.col, form.row, form.factor) if swapped else form
     if name.startswith("Split") and isinstance(form, Factored) and link.node._saved_dim == 0 and form.row.shape[1] == 1:
         return _padded_rows(form, link, shape)
     return _called(form, link, shape)
@@ -94,7 +95,7 @@ def _reshaped(form: Form, shape: tuple[int, ...]) -> Form:
     if isinstance(form, Dense):
         return Dense(form.value.reshape(form.samples, *shape))
     if isinstance(form, Factored):
-        return Factored(shape, form.row, form.col)
+        return replace(form, shape=shape)
     return Dense(_formed(form).reshape(form.samples, *shape))
 
 
@@ -103,7 +104,7 @@ def _padded_rows(form: Factored, link: Link, shape: tuple[int, ...]) -> Form:
     sizes = [s[0] for s in shapes(link.node)]
     before = sum(sizes[: link.output])
     after = shape[0] - before - sizes[link.output]
-    return Factored(shape, torch.nn.functional.pad(form.row, (before, after)), form.col)
+    return replace(form, shape=shape, row=torch.nn.functional.pad(form.row, (before, after)))
 
 
 def _called(form: Form, link: Link, shape: tuple[int, ...]) -> Form:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
+from math import isfinite
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,6 +30,9 @@ from cockpit.engine.statistics import Direction, Statistics, Wanted
 from cockpit.layers.forms import AnyForm, Dense, Factored
 
 START = "start"  # <g_n, update>
+SCATTER = "scatter"  # see ``derived``
+CENTRE = "centre"
+SQUARES = "squares"  # sum_n ||g_n||^2 of each parameter
 KEPT = 2**33  # bytes of formed gradients that are kept from the gradient to the update
 ROUNDING = {torch.float64: 1e-10, torch.float32: 2e-5}
 
@@ -67,8 +70,7 @@ class Reduction:
             kept += 0 if found.formed is None else found.formed.nbytes
             if kept > KEPT or LINE not in needs:
                 found.formed = None
-        for key, tensor in stacked(list(self.statistics.values()), wanted).items():
-            self.numbers.put(key, tensor)
+        self._put(stacked(list(self.statistics.values()), wanted))
         if centred:
             self.of_mean = {name: found.of_mean for name, found in self.statistics.items()}
             if self.prompt:
@@ -76,6 +78,20 @@ class Reduction:
         for need in needs:
             if isinstance(need, SignalToNoise) and self.batch_size > 1:
                 self._put_signal(need)
+
+    def _put(self, rows: dict[Key, Tensor]) -> None:
+        """Put rows aside, and the sums that are read most: one number is cheaper to read than many."""
+        for key, tensor in rows.items():
+            self.numbers.put(key, tensor)
+        if SQ_NORM in rows:
+            self.numbers.put(SQUARES, rows[SQ_NORM].sum(1, dtype=torch.float64))
+        if DOT_GRAD in rows:
+            self.numbers.put(CENTRE, derived.centre(rows[DOT_GRAD]))
+            if SQ_NORM in rows:
+                self.numbers.put(SCATTER, derived.scatter(rows[SQ_NORM], rows[DOT_GRAD]))
+        for key in (LINE, START):
+            if key in rows:
+                self.numbers.put((key, "moments"), derived.moments(rows[key].sum(0, dtype=torch.float64)))
 
     def _put_signal(self, need: SignalToNoise) -> None:
         parts = [
@@ -108,14 +124,14 @@ class Reduction:
                 if isinstance(form, Factored) and form.row.shape[1:3] == (1, 1):  # small enough to keep for a step
                     direction = Direction(update[name], form, coefficient)
             self.directions[name] = direction
-        self.numbers.put(START, torch.stack(rows))
+        self._put({START: torch.stack(rows)})
 
     def _coefficients(self, update: Vectors, lengths: Mapping[str, float], motion: Motion) -> dict[str, float]:
         """Parameters whose update is a multiple of their gradient."""
         found: dict[str, float] = {}
         if len(self.microbatches) != 1 or any(vector.device.type != "cpu" for vector in update.values()):
             return found
-        squares = dict(zip(self.parameters, self.numbers[GRADIENT].tolist(), strict=True))
+        squares = dict(zip(self.parameters, self.numbers.values(GRADIENT), strict=True))
         for name in self.names:
             known = self.statistics[name].dot_mean is not None and name in self.microbatches[0].forms
             if known and name not in self.regularised:
@@ -181,7 +197,11 @@ class Reduction:
             fresh = self._of_parameter(name, wanted, {}, centred=True)
             self.statistics[name].dot_mean = _dot_mean(fresh)
         if again:
-            self.numbers.put(DOT_GRAD, torch.stack([_dot_mean(found) for found in self.statistics.values()]))
+            rows = {DOT_GRAD: torch.stack([_dot_mean(found) for found in self.statistics.values()])}
+            norms = [found.sq_norm for found in self.statistics.values()]
+            if all(norm is not None for norm in norms):
+                rows[SQ_NORM] = torch.stack([_known(norm) for norm in norms])
+            self._put(rows)
 
 
 def wanted_by(needs: frozenset[Need], dot_mean: bool) -> Wanted:
@@ -217,15 +237,16 @@ def stacked(rows: list[Statistics], wanted: Wanted) -> dict[Key, Tensor]:
 
 def unsettled(numbers: Numbers, everything: list[str], names: list[str], rounding: float) -> set[str]:
     """Parameters whose gradient has a part that no sample contributed: its length is not that of the mean of g_n."""
-    rows, squares = numbers[DOT_GRAD].astype(np.float64), numbers[GRADIENT]
+    centre, squares = numbers.values(CENTRE), numbers.values(GRADIENT)
+    means, sizes = centre[: len(names)], centre[len(names) :]
     if len(names) != len(everything):
-        whole = dict(zip(everything, squares.tolist(), strict=True))
-        squares = np.array([whole[name] for name in names])
-    with np.errstate(all="ignore"):
-        samples = rows.shape[1]
-        gap, size = np.abs(squares - rows.sum(axis=1) / samples), np.abs(rows).sum(axis=1) / samples
-        off = ~(gap <= rounding * np.maximum(np.maximum(squares, size), 1e-300)) & np.isfinite(squares)
-    return {name for name, wrong in zip(names, off.tolist(), strict=True) if wrong} if off.any() else set()
+        whole = dict(zip(everything, squares, strict=True))
+        squares = [whole[name] for name in names]
+    return {
+        name
+        for name, mean, size, square in zip(names, means, sizes, squares, strict=True)
+        if not abs(square - mean) <= rounding * max(square, size, 1e-300) and isfinite(square)
+    }
 
 
 def rounding_of(theta: Tensor, half: torch.dtype | None) -> float:

@@ -20,14 +20,20 @@ Whole = NDArray[np.int64]
 OVERFLOW = (2 - 2.0**-24) * 2.0**127  # from here on products round to infinity
 CHUNK = 2**19  # comparisons held at once: as numbers, they should stay in the cache
 
-# Seconds for each comparison, number to sort, and look-up: only their proportions matter.
-COMPARE, SORT, SEARCH = 0.08e-9, 4.2e-9, 40e-9
+# Seconds for all the rest, for each comparison, number to sort, and look-up: only their proportions matter.
+BASE, COMPARE, SORT, SEARCH = 150e-6, 0.1e-9, 4.2e-9, 40e-9
+
+
+def seconds(edges: float, samples: int, columns: int) -> float:
+    """About what :func:`count` takes."""
+    return BASE + min(1.5 * COMPARE * edges * columns, SORT * samples * columns + SEARCH * edges)
 
 
 def count(rows: Whole, row: Floats, columns: Tensor, tops: Floats, signed: bool, bins: Bins) -> Whole:
     """Histogram of fl(row_no col_ni) over all i and those (n, o) whose places in ``row`` [N, O] are given, ascending.
 
-    All numbers are finite. ``tops``: the largest absolute col_ni of each sample, [N]; ``signed``: some col_ni are negative.
+    All numbers are finite. ``tops``: the largest absolute col_ni of each sample, [N]; ``signed``: some col_ni
+    are negative.
     """
     sample, r = rows // row.shape[1], row.reshape(-1).take(rows)
     first, reach = _reached(r, tops.take(sample), signed, bins)

@@ -1,17 +1,26 @@
 """Curvature of one backward pass, computed before autograd frees its graph."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
 from cockpit.engine import lanczos
-from cockpit.engine.capture import Capture
+from cockpit.engine.capture import Capture, loss_input
 from cockpit.engine.curvature import HessianProduct, Vectors, hessian_diagonal, hutchinson
 from cockpit.engine.gauss_newton import GaussNewton
+from cockpit.engine.graph import Graph
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
 from cockpit.engine.settings import Settings
+from cockpit.engine.tangents import TangentProduct, chain_of
+from cockpit.engine.trust import agree
+
+LOOK_AROUND = 10  # one in so many searches for the eigenvector trusts no earlier one
+NOISE = 0.1  # beside the eigenvector of the step before
+
+Found = TypeVar("Found")
 
 
 class SecondOrder:
@@ -29,44 +38,36 @@ class SecondOrder:
     ) -> None:
         self._roots, self._seeds, self._parameters, self._capture = roots, seeds, parameters, capture
         self._settings, self._key, self._half = settings, key, half
-        self._hessian: HessianProduct | None = None
+        self._hessian: HessianProduct | TangentProduct | None = None
         self._newton: GaussNewton | None = None
         self.diagonals: dict[Diagonal, list[Vectors] | str] = {}
         self.eigenpair: lanczos.Eigenpair | str | None = None
 
     def compute(self, needs: frozenset[Need], impossible: str | None = None) -> None:
-        """Fill :attr:`diagonals` and :attr:`eigenpair`, or say why they are impossible."""
-        for need in needs:
-            if isinstance(need, Diagonal):
-                try:
-                    if impossible:
-                        raise Undefined(impossible)
-                    self.diagonals[need] = self._diagonal(need)
-                except Exception as error:
-                    self.diagonals[need] = why(error)
-        if MAX_EIGENVALUE in needs:
-            try:
-                if impossible:
-                    raise Undefined(impossible)
-                self.eigenpair = self._largest()
-            except Exception as error:
-                self.eigenpair = why(error)
+        """Fill :attr:`diagonals` and :attr:`eigenpair`, or say why they are impossible.
 
-    def _diagonal(self, need: Diagonal) -> list[Vectors]:
-        if need.kind == "ggn":
-            return [self._gauss_newton().diagonal()]
-        if need.kind == "ggn_mc":
-            return self._gauss_newton().sampled(need.samples, self._generator(1))
+        What takes products with the Hessian comes first: what they hold is let go before the columns of the GGN are
+        made, and those before autograd runs.
+        """
+        diagonals = [need for need in needs if isinstance(need, Diagonal)]
+        with torch.autocast(next(iter(self._parameters.values())).device.type, enabled=False):
+            for need in diagonals:
+                if need.kind not in ("ggn", "ggn_mc"):
+                    self.diagonals[need] = _attempt(self._of_hessian, need, impossible)
+            if MAX_EIGENVALUE in needs:
+                self.eigenpair = _attempt(self._largest, self._settings, impossible)
+            self._hessian = None
+            for need in diagonals:
+                if need.kind in ("ggn", "ggn_mc"):
+                    self.diagonals[need] = _attempt(self._of_gauss_newton, need, impossible)
+            self._newton = None
+
+    def _of_hessian(self, need: Diagonal) -> list[Vectors]:
         if need.kind == "hessian":
             return [hessian_diagonal(self._product())]
         return hutchinson(self._product(), need.samples, self._generator(2))
 
-    def _product(self) -> HessianProduct:
-        if self._hessian is None:
-            self._hessian = HessianProduct(self._roots, self._seeds, self._parameters)
-        return self._hessian
-
-    def _gauss_newton(self) -> GaussNewton:
+    def _of_gauss_newton(self, need: Diagonal) -> list[Vectors]:
         if self._newton is None:
             captured = self._capture
             if isinstance(captured, str):
@@ -78,7 +79,34 @@ class SecondOrder:
             self._newton = GaussNewton(
                 self._roots, self._seeds, captured.graph, captured.found, self._parameters, self._settings
             )
-        return self._newton
+        if need.kind == "ggn":
+            return [self._newton.diagonal()]
+        return self._newton.sampled(need.samples, self._generator(1))
+
+    def _product(self) -> HessianProduct | TangentProduct:
+        if self._hessian is None:
+            self._hessian = self._tangents() or HessianProduct(self._roots, self._seeds, self._parameters)
+        return self._hessian
+
+    def _tangents(self) -> TangentProduct | None:
+        """The quicker product, where the network is a chain that it knows and autograd agrees."""
+        captured = self._capture
+        roots = [root.grad_fn for root in self._roots if root.grad_fn is not None]
+        graph = Graph(roots) if isinstance(captured, str) else captured.graph
+        top = loss_input(graph)
+        chain = None if top is None or top.output else chain_of(graph, top.node, self._parameters)
+        if chain is None:
+            return None
+        quick = TangentProduct(self._roots, self._seeds, chain, self._parameters)
+        trusted = self._settings.trusted(("tangents", graph.signature), lambda: self._agrees(quick))
+        quick.products = 0
+        return quick if trusted else None
+
+    def _agrees(self, quick: TangentProduct) -> bool | None:
+        generator = self._generator(4)
+        noise = {name: _noise(p, p.numel(), generator).view_as(p) for name, p in self._parameters.items()}
+        slow, other = HessianProduct(self._roots, self._seeds, self._parameters)(noise), quick(noise)
+        return agree((slow[name], other[name]) for name in noise)
 
     def _generator(self, purpose: int) -> torch.Generator:
         """A source of randomness of our own: the global one is the user's."""
@@ -86,22 +114,38 @@ class SecondOrder:
         place = device if device.type in ("cpu", "cuda") else torch.device("cpu")
         return torch.Generator(place).manual_seed((self._key * 7 + purpose) % 2**63)
 
-    def _largest(self) -> lanczos.Eigenpair:
-        product, generator, settings = self._product(), self._generator(3), self._settings
+    def _largest(self, settings: Settings) -> lanczos.Eigenpair:
+        product, generator = self._product(), self._generator(3)
         like = next(iter(product.parameters.values()))
         sizes = [p.numel() for p in product.parameters.values()]
-        noise = torch.randn(sum(sizes), generator=generator, dtype=like.dtype, device=generator.device).to(like.device)
-        start, warm = noise / noise.norm(), settings.eigenvector
-        if warm is not None and warm.numel() == start.numel() and warm.device == start.device:
-            start = warm.to(start.dtype) + 0.1 * start
+        noise, warm = _noise(like, sum(sizes), generator), settings.eigenvector
+        start = noise / noise.norm()
+        near = warm is not None and warm.numel() == start.numel() and warm.device == start.device
+        if near and warm is not None:
+            start = warm.to(start.dtype) + NOISE * start
 
         def apply(vector: Tensor) -> Tensor:
             named = zip(product.parameters.items(), vector.split(sizes), strict=True)
             image = product({name: part.view_as(p) for (name, p), part in named})
             return torch.cat([part.reshape(-1) for part in image.values()])
 
-        pair = lanczos.largest(apply, start, generator, asymmetry=0.5 if self._half else 1e-2)
+        near &= settings.searches % LOOK_AROUND != 0
+        settings.searches += 1
+        pair = lanczos.largest(apply, start, generator, asymmetry=0.5 if self._half else 1e-2, near=near)
         if pair.value != pair.value:
             raise Undefined("the Hessian is not finite")
         settings.eigenvector = pair.vector
         return pair
+
+
+def _attempt(compute: Callable[..., Found], argument: object, impossible: str | None) -> Found | str:
+    try:
+        if impossible:
+            raise Undefined(impossible)
+        return compute(argument)
+    except Exception as error:
+        return why(error)
+
+
+def _noise(like: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    return torch.randn(size, generator=generator, dtype=like.dtype, device=generator.device).to(like.device)

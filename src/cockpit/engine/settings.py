@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from torch import Tensor
 
@@ -10,6 +9,7 @@ from cockpit.engine.blueprint import Blueprints
 from cockpit.engine.placement import Finder
 from cockpit.engine.program import Programs
 from cockpit.engine.scaler import LossScale
+from cockpit.engine.trust import Trust
 from cockpit.layers.layout import Placement
 
 
@@ -24,7 +24,8 @@ class Settings:
     scale: LossScale = field(default_factory=LossScale)
     orders: dict[int, Placement] = field(default_factory=dict)  # by structure of the graph: its output
     eigenvector: Tensor | None = None  # of the last tracked step: the next search starts near it
-    trusted: dict[tuple[Any, ...], bool] = field(default_factory=dict)  # graphs: whether columns are sent all at once
+    searches: int = 0  # for eigenvectors: some look everywhere
+    trusted: Trust = field(default_factory=Trust)  # ways around autograd that agree with it
     looped: set[str] = field(default_factory=set)  # operations through which columns go one by one
     regularised: set[str] = field(default_factory=set)  # parameters whose gradient has a part that no sample gave
     seed: int = 0

@@ -107,7 +107,7 @@ class _Direct:
 
     def squares(self, path: Path, layout: Layout | None) -> Tensor | None:
         """In the shape of the parameter, or None where this does not cover the case."""
-        if self._grad is None or layout is None or not _rearranged(path):
+        if self._grad is None or layout is None or not rearranged(path):
             return None
         if self._kind in LINEAR:
             found = self._linear(path, layout, self._grad)
@@ -115,7 +115,7 @@ class _Direct:
             found = self._convolution(path, layout, self._grad)
         else:
             return None
-        return None if found is None else _along(path, found)
+        return None if found is None else along(path, found)
 
     def _linear(self, path: Path, layout: Layout, grad: Arrived) -> Tensor | None:
         saved, bias, weight = LINEAR[self._kind]
@@ -153,19 +153,26 @@ class _Direct:
         return sum_of_squares(conv, grad, self._signs, images[1], self._room)
 
 
-def _rearranged(path: Path) -> bool:
+def rearranged(path: Path) -> bool:
     """Whether the operand is the parameter itself but for the order of its elements."""
     return all(family(link.node) in KEEPS | RESHAPES | TURNS for link in path.chain)
 
 
-def _along(path: Path, squares: Tensor) -> Tensor:
+def along(path: Path, squares: Tensor) -> Tensor:
     """From the operand down to the parameter."""
     for link, shape in zip(path.chain, path.below, strict=True):
         if family(link.node) in TURNS:
-            dims = (link.node._saved_dim0, link.node._saved_dim1) if family(link.node) != "TBackward" else (0, 1)
-            squares = squares.transpose(*[dim - 2**64 if dim >= 2**63 else dim for dim in dims])
+            squares = squares.transpose(*turned_axes(link.node))
         squares = squares.reshape(shape)
     return squares
+
+
+def turned_axes(node: Node) -> tuple[int, int]:
+    """The two axes that a transposition exchanges."""
+    if family(node) == "TBackward":
+        return 0, 1
+    first, second = (dim - 2**64 if dim >= 2**63 else dim for dim in (node._saved_dim0, node._saved_dim1))
+    return first, second  # a negative one is stored as if it had no sign
 
 
 def _rows(grad: Tensor, layout: Layout) -> Tensor:

@@ -20,6 +20,7 @@ __all__ = [
     "Direction",
     "Statistics",
     "Wanted",
+    "Way",
     "compute",
     "mean_gradient",
     "project",
@@ -46,9 +47,8 @@ def compute(
     asked = {name: Direction(v) if isinstance(v, Tensor) else v for name, v in directions.items()}
     if isinstance(form, Factored) and form.outer and way != "form":
         return outer.compute(form, theta, wanted, asked, gradient)
-    if isinstance(form, Factored | Convolved) and not wanted.elements and way != "form":
-        if way == "gram" or not wanted.sq_norm or gram.norm_is_cheaper(form):
-            return _inner_products(form, wanted, asked, gradient)
+    if isinstance(form, Factored | Convolved) and not wanted.elements and _by_factors(form, wanted, way):
+        return _inner_products(form, wanted, asked, gradient)
     vectors = {name: projections.vector_of(direction) for name, direction in asked.items()}
     if wanted.dot_mean:
         vectors[""] = projections.mean_gradient(form) if gradient is None else gradient
@@ -83,6 +83,12 @@ def replayable(form: AnyForm, wanted: Wanted) -> bool:
     """Whether what :func:`compute` does depends on shapes alone, so that a CUDA graph of it can be replayed."""
     parts = form.parts if isinstance(form, Summed) else (form,)
     return not any(isinstance(part, Indexed) for part in parts)
+
+
+def _by_factors(form: Factored | Convolved, wanted: Wanted, way: Way) -> bool:
+    if way != "auto":
+        return way == "gram"
+    return not wanted.sq_norm or gram.norm_is_cheaper(form)
 
 
 def _inner_products(

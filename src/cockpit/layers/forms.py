@@ -23,11 +23,14 @@ class Scratch:
 
     def take(self, name: str, shape: tuple[int, ...], like: Tensor, zeros: bool = False) -> Tensor:
         """Return memory for ``shape`` in the precision of statistics; with what was left in it, at first anything."""
-        size, held = prod(shape), self._held.get(name)
-        if held is None or held.numel() < size:
+        held = self._held.get(name)
+        if held is not None and held.shape == shape:
+            return held
+        if held is None or held.numel() < prod(shape):
             make = torch.zeros if zeros else torch.empty
-            held = self._held[name] = make(size, dtype=wide_type(like.dtype), device=like.device)
-        return held[:size].view(shape)
+            held = self._held[name] = make(shape, dtype=wide_type(like.dtype), device=like.device)
+            return held
+        return held.view(-1)[: prod(shape)].view(shape)
 
 
 @dataclass(frozen=True, slots=True)

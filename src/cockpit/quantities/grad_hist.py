@@ -38,7 +38,7 @@ class _GradHist(SingleStepQuantity):
 
     def measure(self, step: Observation) -> Histogram:
         """Return the counts; then let the policies move the limits for the next steps."""
-        if not isfinite(float(step.total(SQ_NORM).sum())):
+        if not isfinite(step.sum_of_squares()):
             raise Undefined("individual gradients are not finite")
         edges = tuple(axis.edges for axis in self._axes)
         histogram = Histogram.from_rows(edges, tuple(step.names), step.counts(self._need()))

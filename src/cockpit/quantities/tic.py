@@ -56,5 +56,5 @@ class TICTrace(_TIC):
         trace = sum(float(estimates.mean()) for estimates in step.traces(self._trace).values())
         if trace + self._epsilon == 0:
             raise Undefined("the trace is zero")
-        norms = float(step.total(SQ_NORM).sum())
+        norms = step.sum_of_squares()
         return Measured(norms / step.batch_size / (trace + self._epsilon), {"curvature": self.curvature})

@@ -20,9 +20,9 @@ def units(size: int) -> tuple[int, int]:
 
 
 def check_size(size: int) -> None:
-    """Places inside one sample are counted in 32 bits."""
-    if size > 2**31 - 2**14:
-        raise ValueError(f"{size} elements per sample: the kernels take at most 2^31 - 2^14, so split them")
+    """Places inside one sample, and a few times as much, are counted in 32 bits."""
+    if size > 2**29:
+        raise ValueError(f"{size} elements per sample: the kernels take at most {2**29}, so split them")
 
 
 def rows_of_counts(programs: int, table: Table) -> Tensor:

@@ -1,0 +1,179 @@
+"""The operations through which velocities are pushed and gradients pulled (see ``tangents.py``)."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.graph import Node, Path, family, shapes
+from cockpit.engine.pull import KEEPS, RESHAPES
+
+Tangents = dict[int, Tensor]  # of a layer's own operands
+
+
+@dataclass(slots=True)
+class Layer:
+    """One operation: the velocity of its result, and what its backward gives."""
+
+    node: Node
+    weights: dict[int, Path] = field(default_factory=dict)  # operands that are parameters, by place
+    has_data: bool = False  # whether its data move with the parameters
+    slope: Tensor | None = None  # gradient at its result, where a product needs it
+    moved: Tensor | None = None  # velocity of its data
+
+    def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
+        """Velocity of the result."""
+        raise NotImplementedError
+
+    def pull(self, grad: Tensor) -> Tensor:
+        """Gradient of the data."""
+        raise NotImplementedError
+
+    def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
+        """Velocities of the gradients of the data and of the weights; ``grad``: that of the gradient at the result."""
+        return (self.pull(grad) if self.has_data else None), {}
+
+
+class Linear(Layer):
+    """``bias + data @ weight``, or without bias."""
+
+    def _saved(self) -> tuple[Tensor | None, Tensor | None, int]:
+        node = self.node
+        addmm = family(node) == "AddmmBackward"
+        return (node._saved_mat1 if addmm else node._saved_self), node._saved_mat2, 1 if addmm else 0
+
+    def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
+        """One term for each factor."""
+        inputs, weight, slot = self._saved()
+        found = None if data is None or weight is None else data @ weight
+        if slot + 1 in own and inputs is not None:
+            found = inputs @ own[slot + 1] if found is None else found.addmm_(inputs, own[slot + 1])
+        if slot == 1 and 0 in own:
+            found = own[0].expand(shapes(self.node)[0]) if found is None else found.add_(own[0])
+        return found
+
+    def pull(self, grad: Tensor) -> Tensor:
+        """Through the weight."""
+        weight = self.node._saved_mat2
+        found: Tensor = grad @ weight.mT
+        return found
+
+    def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
+        """Both halves of the product rule."""
+        inputs, _, slot = self._saved()
+        data, found = (self.pull(grad) if self.has_data else None), Tangents()
+        if slot + 1 in own and inputs is not None:
+            found[slot + 1] = inputs.mT @ grad
+            if self.slope is not None and self.moved is not None:
+                found[slot + 1].addmm_(self.moved.mT, self.slope)
+            if self.slope is not None and data is not None:
+                data.addmm_(self.slope, own[slot + 1].mT)
+        if slot == 1 and 0 in own:
+            found[0] = grad.sum(0)
+        return data, found
+
+
+class Convolution(Layer):
+    """Data, weight and bias in this order."""
+
+    def _settings(self) -> tuple[Any, ...]:
+        node = self.node
+        spatial = node._saved_stride, node._saved_padding, node._saved_dilation
+        return (*spatial, node._saved_transposed, node._saved_output_padding, node._saved_groups)
+
+    def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
+        """One convolution for each factor."""
+        settings, found = self._settings(), None
+        if data is not None:
+            found = torch.ops.aten.convolution(data, self.node._saved_weight, own.get(2), *settings)
+        if 1 in own:
+            bias = own.get(2) if found is None else None
+            part = torch.ops.aten.convolution(self.node._saved_input, own[1], bias, *settings)
+            found = part if found is None else found.add_(part)
+        if found is None and 2 in own:
+            shape = shapes(self.node)[0]
+            found = own[2].view(-1, *[1] * (len(shape) - 2)).expand(shape)
+        return found
+
+    def pull(self, grad: Tensor) -> Tensor:
+        """Through the weight."""
+        found = self._backward(grad, self.node._saved_input, self.node._saved_weight, (True, False, False))[0]
+        assert found is not None
+        return found
+
+    def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
+        """Both halves of the product rule: the backward of the layer, twice."""
+        node, wanted = self.node, (self.has_data, 1 in own, 2 in own)
+        data, weight, bias = self._backward(grad, node._saved_input, node._saved_weight, wanted)
+        if self.slope is not None and 1 in own:  # the other half of the product rule
+            moved = node._saved_input if self.moved is None else self.moved
+            wanted = self.has_data, self.moved is not None, False
+            more = self._backward(self.slope, moved, own[1], wanted)
+            data = data if data is None or more[0] is None else data.add_(more[0])
+            weight = weight if weight is None or more[1] is None else weight.add_(more[1])
+        return data, {slot: part for slot, part in ((1, weight), (2, bias)) if part is not None}
+
+    def _backward(
+        self, grad: Tensor, data: Tensor, weight: Tensor, wanted: tuple[bool, bool, bool]
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        sizes = [grad.shape[1]] if wanted[2] else None
+        found: tuple[Tensor | None, Tensor | None, Tensor | None] = torch.ops.aten.convolution_backward(
+            grad, data, weight, sizes, *self._settings(), list(wanted)
+        )
+        return found
+
+
+class Relu(Layer):
+    """Linear but for its kink."""
+
+    def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
+        """Where it was positive."""
+        return None if data is None else self.pull(data)
+
+    def pull(self, grad: Tensor) -> Tensor:
+        """Where it was positive."""
+        found: Tensor = torch.ops.aten.threshold_backward(grad, self.node._saved_result, 0)
+        return found
+
+
+class MaxPool(Layer):
+    """Each window takes the value at one place."""
+
+    def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
+        """From the places that were chosen."""
+        index = self.node._saved_result1
+        return None if data is None else data.flatten(2).gather(2, index.flatten(2)).view(index.shape)
+
+    def pull(self, grad: Tensor) -> Tensor:
+        """To the places that were chosen."""
+        node = self.node
+        window = node._saved_kernel_size, node._saved_stride, node._saved_padding, node._saved_dilation
+        found: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
+            grad, node._saved_self, *window, node._saved_ceil_mode, node._saved_result1
+        )
+        return found
+
+
+class Reshape(Layer):
+    """The same numbers in the same order."""
+
+    def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
+        """In the new shape."""
+        return None if data is None else data.reshape(shapes(self.node)[0])
+
+    def pull(self, grad: Tensor) -> Tensor:
+        """In the old shape."""
+        below, output = self.node.next_functions[0]
+        return grad.reshape(shapes(below)[output])
+
+
+LAYERS: dict[str, type[Layer]] = {
+    "AddmmBackward": Linear,
+    "MmBackward": Linear,
+    "ConvolutionBackward": Convolution,
+    "ReluBackward": Relu,
+    "MaxPool2DWithIndicesBackward": MaxPool,
+    **dict.fromkeys(RESHAPES | KEEPS, Reshape),
+}
+DATA = {"AddmmBackward": 1}  # which operand; the first of all others

@@ -1,0 +1,120 @@
+"""Products with the Hessian without differentiating twice, for chains of layers and piecewise linear operations.
+
+Moving the parameters along v moves every result of the network; its velocity is pushed forward through what the graph
+saved, and the velocity of the gradient is pulled back (Pearlmutter 1994). A layer z = a W contributes by the product
+rule: z' = a' W + a W' on the way up, and on the way down what its backward gives for (d', a, W) plus for (d, a', W'),
+with d the gradient at z. Everything else is linear between its kinks, and the loss is asked of autograd. That makes two
+calls of each layer's forward and two of its backward; autograd's double backward of a convolution takes longer.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.curvature import Vectors
+from cockpit.engine.graph import Graph, Node, Path, edge, family, shapes
+from cockpit.engine.squares import TURNS, along, rearranged, turned_axes
+from cockpit.engine.tangent_layers import DATA, LAYERS, Layer, Tangents
+
+
+def chain_of(graph: Graph, top: Node, parameters: Mapping[str, Tensor]) -> list[Layer] | None:
+    """The network below ``top`` as a chain, from the top down; None where it is no such network."""
+    uses = {(path.node, path.slot): path for path in graph.paths(parameters, ())}
+    chain: list[Layer] = []
+    node: Node | None = top
+    while node is not None:
+        kind = LAYERS.get(family(node))
+        users = graph.users.get(node, ())
+        if kind is None or len(users) != 1 or len(node._input_metadata) != 1 or not _single(node):
+            return None
+        data = DATA.get(family(node), 0)
+        layer, below = kind(node), None
+        for slot, (operand, _) in enumerate(node.next_functions):
+            path = uses.pop((node, slot), None)
+            if path is not None and slot != data and rearranged(path):
+                layer.weights[slot] = path
+            elif operand is not None and (slot != data or path is not None):
+                return None
+            elif operand is not None:
+                below, layer.has_data = operand, True
+        chain.append(layer)
+        node = below
+    return None if uses or graph.tangled else chain
+
+
+def _single(node: Node) -> bool:
+    """Plain sums and precisions."""
+    meta = node._input_metadata[0]
+    if meta.dtype not in (torch.float32, torch.float64):
+        return False
+    if family(node) == "AddmmBackward":
+        return bool(node._saved_alpha == 1 and node._saved_beta == 1)
+    return len(meta.shape) == 4 if family(node).startswith("MaxPool2D") else True
+
+
+class TangentProduct:
+    """v -> H v for the backpropagated number."""
+
+    def __init__(
+        self,
+        roots: Sequence[Tensor],
+        seeds: Sequence[Tensor | None],
+        chain: list[Layer],
+        parameters: Mapping[str, Tensor],
+    ) -> None:
+        self.parameters, self.products = dict(parameters), 0
+        self._chain, self._top = chain, [edge(chain[0].node)]
+        with torch.enable_grad():
+            self._loss = torch.autograd.grad(list(roots), self._top, list(seeds), create_graph=True)[0]
+        with torch.no_grad():
+            slope = self._loss.detach()
+            for layer in chain:
+                if not layer.has_data:
+                    break
+                layer.slope = slope if layer.weights else None
+                slope = layer.pull(slope)
+
+    @torch.no_grad()
+    def __call__(self, vectors: Vectors) -> Vectors:
+        """Return H v."""
+        self.products += 1
+        own = [
+            {slot: _operand(path, vectors[path.name]) for slot, path in layer.weights.items()} for layer in self._chain
+        ]
+        moved: Tensor | None = None
+        for layer, tangents in zip(reversed(self._chain), reversed(own), strict=True):
+            layer.moved = moved if layer.weights else None
+            moved = layer.push(moved, tangents)
+        found: Vectors = {}
+        grad = None if moved is None else self._of_loss(moved)
+        for layer, tangents in zip(self._chain, own, strict=True):
+            if grad is None:
+                break
+            grad, parts = layer.product_rule(grad, tangents)
+            for slot, part in parts.items():
+                path = layer.weights[slot]
+                shaped = along(path, part).reshape(self.parameters[path.name].shape)
+                found[path.name] = found[path.name] + shaped if path.name in found else shaped
+            layer.moved = None
+        return {name: found[name] if name in found else torch.zeros_like(v) for name, v in vectors.items()}
+
+    def _of_loss(self, moved: Tensor) -> Tensor:
+        """The loss's own Hessian, with respect to the network's output."""
+        if not self._loss.requires_grad:
+            return torch.zeros_like(moved)
+        return torch.autograd.grad(self._loss, self._top, moved, retain_graph=True)[0]
+
+
+def _operands(layer: Layer, vectors: Vectors) -> Tangents:
+    return {slot: _operand(path, vectors[path.name]) for slot, path in layer.weights.items()}
+
+
+def _operand(path: Path, vector: Tensor) -> Tensor:
+    """From a parameter up to the operand that it is, rearranged."""
+    for link in reversed(path.chain):
+        if family(link.node) in TURNS:
+            vector = vector.transpose(*turned_axes(link.node))
+        else:
+            vector = vector.reshape(shapes(link.node)[link.output])
+    return vector
