@@ -69,7 +69,7 @@ LARGE: dict[str, Net] = {
         lambda: Transformer(50257, 1024, 768, 12, 12), (1024,), batch=8, classes=50257, tokens=True, half=True
     ),
     # the same structure at a size that a CPU trains
-    "resnet-small": Net(lambda: resnet((1, 1, 1, 1), width=16, classes=10), (3, 32, 32), batch=32),
+    "resnet-small": Net(lambda: resnet((1, 1, 1, 1), width=16, classes=10), (3, 32, 32), batch=16),
     "gpt-small": Net(lambda: Transformer(500, 64, 128, 2, 4), (64,), batch=8, classes=500, tokens=True),
 }
 EVERY: dict[str, Net] = NETS | LARGE | {"tiny": Net(tiny, (6,), batch=8, classes=3)}

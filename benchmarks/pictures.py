@@ -118,7 +118,7 @@ def _dots(title: str, rows: Data, sort: list[str], limits: tuple[float, float], 
     x: Spec = {"field": "ratio", "type": "quantitative", "scale": _scale(limits), "axis": _axis(limits)}
     if alone:
         x["axis"]["title"] = STEP
-    base = {"mark": {"type": "rule", "color": QUIET}, "encoding": {"x": {**x, "field": "one"}}}
+    base = {"mark": {"type": "rule", "color": QUIET, "opacity": 0.5}, "encoding": {"x": {**x, "field": "one"}}}
     between = {
         "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.4, "color": QUIET},
         "encoding": {"x": {**x, "field": "from"}, "x2": {"field": "to"}, "y": y},

@@ -36,26 +36,28 @@ def _where(machine: Row) -> str:
     return f"{machine['gpu']} (host: {host})" if "gpu" in machine else host
 
 
-def section(results: Results, device: str, pictures: dict[str, str]) -> str:
-    """All tables of one device, each with the command that repeats it."""
-    option = " --device cuda" if device == "cuda" else ""
+def repeat(results: Results, group: str) -> str:
+    """The commands that gave the numbers of a table."""
+    given = [row["machine"]["command"] for row in results.rows if tables.group_of(row) == group]
+    found = dict.fromkeys(f"`{re.sub(' --only( [a-z]+)+| --resume', '', command)} --only {group}`" for command in given)
+    return "Repeat: " + ", ".join(found)
 
-    def command(group: str, tools: tuple[str, ...] = ("overhead", "original")) -> str:
-        used = [tool for tool in tools if tool == "overhead" or results.find("original")]
-        return "Repeat: " + ", ".join(f"`python benchmarks/{tool}.py --all --only {group}{option}`" for tool in used)
+
+def section(results: Results, pictures: dict[str, str]) -> str:
+    """All tables of one device, each with the command that repeats it."""
 
     def figure(which: str, words: str) -> list[str]:
         return [f"![{words}]({pictures[which]})"] if which in pictures else []
 
     parts = [" ".join(machines(results))]
 
-    def add(heading: str, group: str, found: dict[str, str], tools: tuple[str, ...] = ("overhead", "original")) -> None:
-        kept = {caption: table for caption, table in found.items() if table.count("\n") > 1}
+    def add(heading: str, group: str, found: dict[str, str]) -> None:
+        kept = {caption: table for caption, table in found.items() if table}
         if kept:
             parts.extend([f"### {heading}", *figure(group, heading)])
             for caption, table in kept.items():
                 parts.extend([f"{caption}:", table] if len(kept) > 1 else [table])
-            parts.append(command(group, tools))
+            parts.append(repeat(results, group))
 
     modes = {MODES[mode].capitalize(): mode for mode in results.modes}
     add("Every step tracked", "nets", {words: tables.presets(results, mode) for words, mode in modes.items()})
@@ -63,8 +65,8 @@ def section(results: Results, device: str, pictures: dict[str, str]) -> str:
     found = {words: tables.quantities(results, mode, NAMES) for words, mode in modes.items()}
     add("Each quantity alone", "quantities", found)
     add("Peak memory", "memory", {"": tables.memory(results)})
-    add("The budget", "budget", {"": tables.budget(results)}, ("overhead",))
-    add("Larger nets", "large", {w: tables.large(results, mode) for w, mode in modes.items()}, ("overhead",))
+    add("The budget", "budget", {"": tables.budget(results)})
+    add("Larger nets", "large", {w: tables.large(results, mode) for w, mode in modes.items()})
     if notes := tables.undefined(results):
         parts.append(notes)
     return "\n\n".join(parts)
@@ -74,11 +76,11 @@ def draw(results: Results, device: str, folder: Path) -> dict[str, str]:
     """Write the pictures of one device; return their names by group."""
     import pictures  # needs what draws; the tables do not
 
-    mode, found = results.modes[-1], {}
-    made: dict[str, bytes] = {}
-    if results.nets(kind="time", every=1, what="economy"):
+    groups = {tables.group_of(row) for row in results.find(kind="time")}
+    mode, made, found = results.modes[-1], {}, {}
+    if "nets" in groups:
         made["nets"] = pictures.presets(results, mode)
-    if results.nets(kind="time", every=16):
+    if "intervals" in groups:
         made["intervals"] = pictures.intervals(results, mode)
     if nets := results.nets(kind="time", what="GradNorm"):
         made["quantities"] = pictures.quantities(results, mode, NAMES, nets[-1][0])
@@ -108,10 +110,10 @@ def main() -> None:
         if not results.find():
             continue
         if given.docs is None:
-            print(section(results, device, {}))
+            print(section(results, {}))
             continue
         pictures = draw(results, device, given.docs.parent)
-        page = insert(given.docs.read_text(encoding="utf-8"), device, section(results, device, pictures))
+        page = insert(given.docs.read_text(encoding="utf-8"), device, section(results, pictures))
         given.docs.write_text(page, encoding="utf-8")
         print(f"{given.docs}: section {DEVICES[device]}, {len(pictures)} pictures")
 

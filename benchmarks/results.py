@@ -27,14 +27,16 @@ def machine(device: str) -> Row:
     found |= {"torch": torch.__version__, "python": platform.python_version(), "system": platform.system()}
     if device == "cuda":
         found["gpu"] = torch.cuda.get_device_name()
-    command = shlex.join(["python", *(_plain(argument) for argument in sys.argv)])
-    return found | {"command": command, "date": datetime.now(UTC).date().isoformat()}
+    return found | {"command": command(sys.argv), "date": datetime.now(UTC).date().isoformat()}
 
 
-def _plain(argument: str) -> str:
-    """An argument without the folders of this machine."""
-    path = Path(argument)
-    return os.path.relpath(path) if path.is_absolute() else argument
+def command(arguments: list[str]) -> str:
+    """What was typed, without the folders of this machine and where the results went."""
+    script, *options = arguments
+    if "--out" in options:
+        place = options.index("--out")
+        del options[place : place + 2]
+    return shlex.join(["python", f"benchmarks/{Path(script).name}", *options])
 
 
 def processor() -> str:

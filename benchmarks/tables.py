@@ -60,6 +60,15 @@ def _shown(row: Row, show: Callable[[Row], str]) -> str:
     return show(row) + ("*" if row.get("undefined") else "")
 
 
+def group_of(row: Row) -> str:
+    """The group of measurements that a row belongs to."""
+    if row["kind"] == "budget" or row["net"] not in SMALL:
+        return "budget" if row["kind"] == "budget" else "large"
+    if row["kind"] == "memory":
+        return "memory"
+    return "quantities" if row["what"] not in PRESETS else "nets" if row["every"] == 1 else "intervals"
+
+
 def times(ratio: float) -> str:
     """A ratio with as many digits as are worth something."""
     return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:,.0f}"
@@ -71,10 +80,10 @@ def name(net: str, optimizer: str = "SGD") -> str:
 
 
 def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; columns that are empty all the way down are left out."""
-    rows = list(body)
+    """A Markdown table, empty without numbers; columns that are empty all the way down are left out."""
+    rows = [row for row in body if any(row[1:])]
     kept = [column for column in range(len(head)) if any(row[column] for row in rows)]
-    lines = [head, ["---"] * len(head), *rows]
+    lines = [head, ["---"] * len(head), *rows] if rows else []
     return "\n".join("| " + " | ".join(line[column] for column in kept) + " |" for line in lines)
 
 
@@ -87,7 +96,7 @@ def presets(results: Results, mode: str) -> str:
             plain = results.one(**key, what="economy") or {}
             cells = [results.pair(lambda row: times(row[f"{mode}ratio"]), **key, what=what) for what in PRESETS]
             first = [results.one(**key, what=what) or {} for what in PRESETS]
-            begun = " / ".join(f"{row['warmup_ms'][0]:.0f}" for row in first if "warmup_ms" in row)
+            begun = " / ".join(f"{row['warmup_ms'][0]:.0f}" for row in first if "warmup_ms" in row and not mode)
             body.append([name(net, optimizer), f"{plain[f'{mode}plain_ms']:.3g} ms", *cells, begun and f"{begun} ms"])
     return table(["", "plain step", *PRESETS, "first step of a watch"], body)
 

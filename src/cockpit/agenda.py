@@ -30,9 +30,9 @@ class Agenda:
         needs = here.union(*(quantity.needs for quantity in arriving))
         leaving = any(LINE in quantity.needs for quantity in due if quantity.moment is Moment.NEXT)
         constant = all(reads_numbers_only(quantity) for quantity in (*due, *arriving))
-        moments = (
+        now, after, later = (
             tuple(quantity for quantity in due if quantity.moment is moment)
             for moment in (Moment.BACKWARD, Moment.UPDATE, Moment.NEXT)
         )
         grasping = tuple(quantity for quantity in due if type(quantity).create_graph is not Quantity.create_graph)
-        return cls(needs, here, leaving, constant, *moments, grasping)
+        return cls(needs, here, leaving, constant, now, after, later, grasping)

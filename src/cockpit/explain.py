@@ -1,8 +1,11 @@
 """``pit.explain()``: what is covered, what is not, why, and what it costs."""
 
+from typing import Any
+
 from torch import nn
 
-from cockpit.core.schedule import Budget
+from cockpit.core.ledger import WHOLE, Ledger, ledger
+from cockpit.core.meter import Meter
 from cockpit.engine.needs import double_backward
 from cockpit.tracker import Tracker
 
@@ -64,16 +67,62 @@ def _undefined(tracker: Tracker) -> list[str]:
 
 
 def _cost(tracker: Tracker) -> list[str]:
-    seconds, counts = tracker.coverage.seconds, tracker.coverage.counts
-    if not counts.get("tracked steps"):
+    found = ledger({"cost": cost(tracker)})
+    if not found.counts.get(WHOLE):
         return []
-    lines = [f"A tracked step costs {1e3 * seconds['tracked steps'] / counts['tracked steps']:.2f} ms; of that"]
-    parts = sorted((name for name in seconds if name != "tracked steps"), key=lambda name: -seconds[name])
-    lines += [f"  {name}: {1e3 * seconds[name] / counts['tracked steps']:.2f} ms" for name in parts]
-    schedule = tracker.schedule
-    if isinstance(schedule, Budget):
+    return [*_plain(found), *_tiers(found), *_parts(found), *_budget(found)]
+
+
+def cost(tracker: Tracker) -> dict[str, Any]:
+    """What watching has cost so far, as plain data: by part; where steps are metered, also by tier."""
+    seconds, counts = tracker.coverage.seconds, tracker.coverage.counts
+    known: dict[str, Any] = {
+        "seconds": dict(seconds),
+        "counts": dict(counts),
+        "tracked": counts.get(WHOLE, 0),
+    }
+    meter = getattr(tracker, "meter", tracker.schedule)
+    return known | {"budget": meter.report()} if isinstance(meter, Meter) else known
+
+
+def _plain(found: Ledger) -> list[str]:
+    if found.plain is None:
+        return []
+    return [f"A plain step takes {_ms(found.plain)}; tracked ones are compared with those around them."]
+
+
+def _tiers(found: Ledger) -> list[str]:
+    lines = []
+    for tier in found.tiers:
+        if not tier.alone or tier.mean is None:
+            continue
+        first = f", the first one {_ms(tier.first)}" if tier.first is not None and tier.alone > 1 else ""
+        every = f", now every {tier.interval:.0f} steps" if tier.interval is not None and tier.interval >= 1.5 else ""
         lines.append(
-            f"Budget: {schedule.share:.0%} of the training time after {schedule.grace:g} s; "
-            f"{schedule.tracked} steps tracked, {schedule.spent:.2f} s spent."
+            f"A step that tracks up to {tier.name} takes {_ms(tier.mean)} more{first}; "
+            f"{tier.name} was tracked at {_steps(tier.tracked)}{every}."
         )
     return lines
+
+
+def _parts(found: Ledger) -> list[str]:
+    lines = [f"A tracked step costs {_ms(found.each(WHOLE) or 0.0)} in our own code; of that, each time"]
+    return lines + [f"  {name}: {_ms(seconds)}" for name, seconds in found.dearest_first() if name != WHOLE]
+
+
+def _budget(found: Ledger) -> list[str]:
+    if found.allowed is None or found.spent is None:
+        return []
+    after = f" after {found.grace:g} s that are free" if found.grace else ""
+    free = f", {found.free:.2f} s of them free" if found.free else ""
+    used = f"{found.used:.1%} used" if found.used is not None else "nothing used yet"
+    guess = "; by our own clock, until a plain step is seen" if found.estimated else ""
+    return [f"Budget: {found.allowed:.0%} of the training time{after}; {used}: {found.spent:.2f} s spent{free}{guess}."]
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f} ms"

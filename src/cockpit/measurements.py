@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
@@ -134,4 +134,4 @@ def _adds_up(value: dict[str, Any]) -> bool:
         return False
 
 
-_NONE: dict[str, Any] = {}
+_NONE: Mapping[str, Any] = {}

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import CockpitError
-from cockpit.explain import explain
+from cockpit.core.ledger import WHOLE
+from cockpit.explain import cost, explain
 from cockpit.store import Writer, create
 from cockpit.tracker import Tracker
 
@@ -49,7 +50,7 @@ class Recording:
         if now - self._booked >= BOOKED:
             self._booked = now
             self._writer.update(cost=self._cost())
-        if len(self._tracker.history) and self._tracker.coverage.counts.get("tracked steps", 0) >= self._next_look:
+        if self._tracker.coverage.counts.get(WHOLE, 0) >= self._next_look:
             self._next_look *= 8
             self._writer.update(coverage=explain(self._tracker))
 
@@ -62,12 +63,7 @@ class Recording:
             self._writer.close("crashed", f"{type(error).__name__}: {error}".rstrip(": "))
 
     def _cost(self) -> dict[str, Any]:
-        seconds, counts = self._tracker.coverage.seconds, self._tracker.coverage.counts
-        return {
-            "seconds": dict(seconds),
-            "tracked": counts.get("tracked steps", 0),
-            "elapsed": time.perf_counter() - self._began,
-        }
+        return {**cost(self._tracker), "elapsed": time.perf_counter() - self._began}
 
     # ---- the weights at the start: a continued run measures its distance from them
 

@@ -171,7 +171,7 @@ def test_the_grace_is_seconds_of_tracking() -> None:
     """Plain steps are compared with as soon as the whole time is more than the grace; then it goes on."""
     training, budget = Training(costs=ECONOMY), Budget(0.05, 10.0, tiers=(1,))
     training.run(budget, 3000)
-    first = [step for step in range(3000) if step not in training.tracked][0]
+    first = next(step for step in range(3000) if step not in training.tracked)
     assert sum(0.01 * (1 + 2 + 0.6) for _ in range(first)) == pytest.approx(10.0, rel=0.1)
     dense = [step for step in training.tracked if training.overhead[step] < 9.5]
     assert len(dense) > 0.95 * dense[-1]
@@ -274,6 +274,45 @@ def test_used_as_a_schedule_it_takes_the_time_by_itself() -> None:
     found = budget.report()
     assert found["used"] == pytest.approx(0.1 * tracked / (4000 * 0.01), rel=0.02)
     assert 0.08 < found["used"] <= 0.11
+
+
+def test_one_call_at_the_end_of_a_plain_step_does_what_three_do() -> None:
+    """Nothing differs but where its own time, which is looked at now and then, is put."""
+    found = []
+    for one in (True, False):
+        now, budget, tracked = [0.0], Budget(0.05, 0.0, tiers=(1,)), []
+        budget.clock = lambda now=now: now[0]  # type: ignore[misc]
+        budget.began()
+        tier = budget.due(0)
+        for step in range(3000):
+            now[0] += 0.01 + (step % 7) * 1e-4 + (0.02 if tier else 0.0)
+            if tier:
+                tracked.append(step)
+            if one and not tier:
+                tier = budget.turn(step)
+            else:
+                budget.ended(step, tier)
+                tier = budget.due(step + 1)
+                budget.began()
+        found.append((tracked, budget.steps, budget.trained, budget.spent, budget.plain))
+    assert found[0][0] == found[1][0]
+    assert len(found[0][0]) > 30
+    assert found[0][1:] == pytest.approx(found[1][1:])
+
+
+def test_what_the_end_of_a_plain_step_takes_is_estimated() -> None:
+    ticks = [0.0]
+
+    def clock() -> float:
+        ticks[0] += 2e-6  # each look takes a while
+        return ticks[0]
+
+    budget = Budget(1e-9, 0.0, clock, tiers=(1,))
+    budget.began()
+    for step in range(2000):
+        ticks[0] += 3e-4
+        assert budget.turn(step) == 0
+    assert budget.standing == pytest.approx(2000 * 2e-6, rel=0.05)
 
 
 def test_a_no_is_cheap() -> None:

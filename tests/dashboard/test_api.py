@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from tests.dashboard.client import TestClient, connect
 from tests.dashboard.runs import EVIL, write
+from tests.plots.samples import COST
 
 from cockpit import store
 from cockpit.core.kinds import Kind
@@ -119,6 +120,22 @@ def test_a_crash_is_told_in_full_and_every_cost_is_listed(tmp_path: Path) -> Non
         ("curvature", 200),
     ]
     assert next(one for one in answer["instruments"] if one["name"] == "Loss")["milliseconds"] == 100
+
+
+def test_the_cost_of_watching_is_told_by_tier(tmp_path: Path) -> None:
+    write(tmp_path / "run", cost=COST)
+    write(tmp_path / "old")
+    with connect(tmp_path) as client:
+        answer = get(client, "/api/details?run=run")
+        head = answer["runs"][0]
+        old = get(client, "/api/details?run=old")
+    cost = answer["cost"]
+    assert (cost["allowed"], cost["used"], cost["spent"], cost["plain"]) == (0.05, 0.045, 13.5, 10)
+    assert [(tier["name"], tier["tracked"]) for tier in cost["tiers"]] == [("economy", 1120), ("full", 40)]
+    assert [tier["milliseconds"] for tier in cost["tiers"]] == pytest.approx([4.2, 225])
+    assert [tier["share"] for tier in cost["tiers"]] == pytest.approx([0.015, 0.03])
+    assert head["cost"] == pytest.approx(13.5 / 313.5), "the top bar tells what was metered"
+    assert old["cost"]["tiers"] == []
 
 
 def test_a_loss_that_is_not_finite_is_said(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.dashboard.browser import Tab, needs_chromium
+from tests.plots.samples import COST
 
 from cockpit import store
 from cockpit.core.kinds import Kind
@@ -182,3 +183,21 @@ def test_runs_of_one_name_and_long_reasons_are_told_in_full(tab: Tab, tmp_path: 
     tab.page.get_by_role("tab", name="Details").click()
     tab.until("document.querySelector('#details').textContent.includes('into memory end')")
     assert tab.page.evaluate("document.querySelector('#run-reason').getBoundingClientRect().width") > 400
+
+
+def test_what_watching_costs(tab: Tab, tmp_path: Path) -> None:
+    writer = store.create(tmp_path / "a", {"name": "a", "cost": COST})
+    writer.append([Record(0, "Loss", Kind.SCALAR, 1.0)])
+    writer.close()
+    losses(tmp_path / "b", [1.0])
+    tab.open("run=a&tab=details").until("document.querySelector('#details .spent')")
+    assert tab.page.locator("#details .spent strong").inner_text() == "4.5 % used of 5.0 % allowed"
+    assert "a plain step takes 10 ms" in tab.page.locator("#details .spent").inner_text()
+    rows = tab.page.locator("#details table").first.locator("tbody tr").all_inner_texts()
+    assert [row.split() for row in rows] == [
+        ["economy", "1,120", "40", "steps", "4.2", "–", "1.5", "%"],
+        ["full", "40", "1,210", "steps", "225", "–", "3.0", "%"],
+    ]
+    assert tab.page.locator("#fact-cost").inner_text() == "4.3 %"
+    tab.page.locator("#run-list [data-run=b] .pick").click()
+    tab.until("document.querySelector('#details').textContent.includes('does not say what its tracked steps cost')")

@@ -181,9 +181,6 @@ def test_project_and_mean(name: str) -> None:
     torch.testing.assert_close(statistics.project(form, Direction(v)), g @ v.reshape(-1))
     torch.testing.assert_close(statistics.project(form, Direction(v.float())), g @ v.float().double().reshape(-1))
     torch.testing.assert_close(statistics.project(form, Direction(None, form, 0.5)), g @ g.mean(0) / 2)
-    torch.testing.assert_close(statistics.project(form, Direction(v, form, 0.5)), g @ v.reshape(-1)) if not isinstance(
-        form, Factored
-    ) else None
     torch.testing.assert_close(statistics.mean_gradient(form).reshape(-1), g.mean(0))
     whole = scale(FORMS[name](), 1.0).form(0, N).reshape(N, -1)
     torch.testing.assert_close(statistics.project_formed(whole, 3.7, v), g @ v.reshape(-1))

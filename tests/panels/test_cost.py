@@ -27,3 +27,9 @@ def test_overhead_is_relative_to_everything_else() -> None:
 
 def test_panel_tells_the_share() -> None:
     assert "tracking adds 25.0%" in panel([run()], "cost").note  # 0.2 s for each 1 s between tracked steps
+
+
+def test_what_was_metered_against_plain_steps_is_told_instead() -> None:
+    made = run()
+    made.metadata = {**made.metadata, "cost": {"budget": {"spent": 3.0, "trained": 100.0}}}
+    assert "tracking adds 3.0%" in panel([made], "cost").note

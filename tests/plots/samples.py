@@ -30,6 +30,16 @@ METADATA: dict[str, Any] = {
     "steps": 20,
     "coverage": "All parameters are covered.",
 }
+TIERS = [
+    {"tier": 1, "name": "economy", "tracked": 1120, "alone": 1080, "seconds": 4.5, "mean": 0.0042, "interval": 40.0},
+    {"tier": 3, "name": "full", "tracked": 40, "alone": 40, "seconds": 9.0, "mean": 0.225, "interval": 1210.0},
+]
+COST: dict[str, Any] = {
+    "seconds": {"tracked steps": 10.0, "Loss": 1.0},
+    "counts": {"tracked steps": 1120, "Loss": 1120},
+    "tracked": 1120,
+    "budget": {"share": 0.05, "used": 0.045, "spent": 13.5, "trained": 300.0, "plain": 0.01, "tiers": TIERS},
+}
 
 
 def flat() -> Histogram:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
-from tests.plots.samples import LATER, METADATA, frame, records
+from tests.plots.samples import COST, LATER, METADATA, frame, records
 
 from cockpit import store
 from cockpit.core.errors import CockpitError
@@ -104,6 +104,25 @@ def test_a_narrow_terminal(width: int, metadata: dict[str, Any]) -> None:
     for line in found.splitlines():
         begun = [motto for motto in mottos if motto[:8] in line]
         assert all(motto in line for motto in begun), line
+
+
+@pytest.mark.parametrize("width", [20, 34, 44, 80])
+def test_what_watching_costs(width: int) -> None:
+    """Tier by tier; a narrow terminal shows less of it, and never half a number."""
+    found = shown(flight(metadata={"cost": COST}), width)
+    lines = found[found.index("COST") :].splitlines()
+    economy, full = (next(line.split() for line in lines if line.startswith(name)) for name in ("economy", "full"))
+    assert "4.2" in economy
+    assert "225" in full
+    if width >= 44:
+        assert economy == ["economy", "1,120", "40", "4.2", "1.5%"]
+        assert full == ["full", "40", "1210", "225", "3.0%"]
+        assert "4.5% used" in " ".join(found.split())
+    assert all(cell_len(line) <= width for line in found.splitlines())
+
+
+def test_a_run_that_does_not_know_its_cost_has_no_table() -> None:
+    assert "COST" not in shown(flight())
 
 
 # ---- follow

@@ -16,6 +16,8 @@ from cockpit.core.record import Record
 from cockpit.core.recorded import Recorded
 from cockpit.plots.summary import summary, taken
 
+UNKNOWN: dict[str, Any] = {"allowed": None, "used": None, "step_seconds": None, "tiers": []}
+
 
 class Known(Recorded):
     """A run that knows its state."""
@@ -48,7 +50,7 @@ def test_values() -> None:
     assert found["quantities"]["GradNorm"]["last"] == 5.0
     assert found["quantities"]["tracking_seconds"]["last"] == 0.5
     assert found["undefined"] == {"Alpha": {LATER: {"count": 1, "first": 9, "last": 9}}}
-    assert found["cost"] == {"seconds": 5.0, "share": 0.1, "tracked": 10}
+    assert found["cost"] == {"seconds": 5.0, "share": 0.1, "tracked": 10, **UNKNOWN}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,17 @@ def test_little_is_known(metadata: dict[str, Any]) -> None:
 
 def test_cost_as_the_tracker_told_it() -> None:
     told = {"cost": {"seconds": {"tracked steps": 3.0, "Loss": 1.0}, "tracked": 7, "elapsed": 30.0}}
-    assert summary(Recorded([], "a", told))["cost"] == {"seconds": 3.0, "share": 0.1, "tracked": 7}
+    assert summary(Recorded([], "a", told))["cost"] == {"seconds": 3.0, "share": 0.1, "tracked": 7, **UNKNOWN}
+
+
+def test_cost_as_it_was_metered() -> None:
+    """Against plain steps: this also counts what our own clock does not see."""
+    tiers = [{"tier": 1, "name": "economy", "tracked": 9, "alone": 9, "seconds": 4.5, "mean": 0.5, "interval": 20.0}]
+    budget = {"share": 0.05, "used": 0.04, "spent": 10.0, "trained": 90.0, "plain": 0.01, "tiers": tiers}
+    found = facts(cost={"seconds": {"tracked steps": 3.0}, "tracked": 7, "budget": budget})["cost"]
+    assert (found["seconds"], found["share"], found["tracked"]) == (10.0, 0.1, 10)
+    assert (found["allowed"], found["used"], found["step_seconds"]) == (0.05, 0.04, 0.01)
+    assert found["tiers"] == [{"name": "economy", "tracked": 9, "seconds": 0.5, "interval": 20.0}]
 
 
 def test_nothing_recorded() -> None:

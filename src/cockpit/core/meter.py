@@ -44,8 +44,7 @@ class Tier:
         if not self.costs:
             return None
         costs = [
-            cost * max(1.0, plain / then) if then else cost
-            for cost, then in zip(self.costs, self.plain, strict=True)
+            cost * max(1.0, plain / then) if then else cost for cost, then in zip(self.costs, self.plain, strict=True)
         ]
         if self.count == 1:  # it was cold, or is dear by nature
             cost = max(costs[0] / 3, min(costs[0] - COLD, 2 * prior * plain))

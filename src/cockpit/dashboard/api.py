@@ -11,6 +11,7 @@ import numpy as np
 from cockpit import panels
 from cockpit.core.errors import CockpitError
 from cockpit.core.kinds import Kind
+from cockpit.core.ledger import Ledger, ledger
 from cockpit.dashboard.columns import beside
 from cockpit.dashboard.differences import differences, spoken
 from cockpit.dashboard.fleet import Fleet
@@ -111,7 +112,8 @@ def details(fleet: Fleet, query: Query) -> Answer:
             "damaged": run.damaged,
             "metadata": _safe({key: run.metadata[key] for key in run.metadata if key not in ("coverage", "cost")}),
             "coverage": str(run.metadata.get("coverage") or ""),
-            "instruments": [_instrument(run, name) for name in run.kinds],
+            "cost": _cost(ledger(run.metadata)),
+            "instruments": [_instrument(run, name, ledger(run.metadata)) for name in run.kinds],
             "shared": _shared(run),
         }
 
@@ -208,7 +210,10 @@ def _began(run: StoredRun) -> tuple[float | None, int]:
 
 
 def _share(run: StoredRun, first: int, elapsed: float | None) -> float | None:
-    """Part of the time since then that went into watching."""
+    """Part of the time since then that went into watching: as it was metered, or else by the tracker's own clock."""
+    metered = ledger(run.metadata).overall
+    if metered is not None:
+        return metered
     series = run.scalar("tracking_seconds")
     spent = float(np.nansum(series.values[series.steps >= first]))
     return spent / elapsed if elapsed and 0 < spent < elapsed else None
@@ -224,7 +229,39 @@ def _layered(held: Iterable[StoredRun]) -> list[str]:
     return list(dict.fromkeys(name for run in held for name, kind in run.kinds.items() if kind in kinds))
 
 
-def _instrument(run: StoredRun, name: str) -> Answer:
+def _cost(found: Ledger) -> Answer:
+    """What watching has cost, and what that bought."""
+    trained = found.trained or 0.0
+    tiers = [
+        {
+            "name": tier.name,
+            "tracked": tier.tracked,
+            "interval": tier.interval,
+            "milliseconds": _milli(tier.mean),
+            "first": _milli(tier.first),
+            "share": tier.seconds / trained if trained > 0 else None,
+        }
+        for tier in found.tiers
+    ]
+    return _plain(
+        {
+            "allowed": found.allowed,
+            "used": found.used,
+            "grace": found.grace,
+            "free": found.free,
+            "spent": found.spent,
+            "plain": _milli(found.plain),
+            "estimated": found.estimated,
+            "tiers": tiers,
+        }
+    )
+
+
+def _milli(seconds: float | None) -> float | None:
+    return None if seconds is None else 1e3 * seconds
+
+
+def _instrument(run: StoredRun, name: str, found: Ledger) -> Answer:
     """What one instrument has given so far, and what it takes."""
     kind = run.kinds[name]
     steps = run.counted(name) if kind is Kind.HISTOGRAM else run.scalar(name).steps
@@ -236,7 +273,7 @@ def _instrument(run: StoredRun, name: str) -> Answer:
             "level": known.get(name, {}).get("cost"),
             "values": len(steps),
             "last": int(steps[-1]) if len(steps) else None,
-            "milliseconds": _costs(run).get(name),
+            "milliseconds": _milli(found.each(name)),
             "undefined": [
                 {"reason": reason, "count": len(where), "first": where[0], "last": where[-1]}
                 for reason, where in run.reasons(name).items()
@@ -245,21 +282,10 @@ def _instrument(run: StoredRun, name: str) -> Answer:
     )
 
 
-def _costs(run: StoredRun) -> dict[str, float]:
-    """Milliseconds of each tracked step, by what took them."""
-    cost = run.metadata.get("cost")
-    seconds, tracked = (cost.get("seconds"), cost.get("tracked")) if isinstance(cost, dict) else (None, None)
-    if not isinstance(seconds, dict) or not _number(tracked):
-        return {}
-    return {str(name): 1e3 * spent / tracked for name, spent in seconds.items() if _number(spent) is not None}
-
-
 def _shared(run: StoredRun) -> list[Answer]:
     """What several instruments need together, e.g. individual gradients or curvature; the largest first."""
-    costs = {name: spent for name, spent in _costs(run).items() if name not in run.kinds}
-    return [
-        _plain({"name": name, "milliseconds": costs[name]}) for name in sorted(costs, key=lambda name: -costs[name])
-    ]
+    parts = ledger(run.metadata).dearest_first()
+    return [_plain({"name": name, "milliseconds": 1e3 * each}) for name, each in parts if name not in run.kinds]
 
 
 def _panel(one: Panel, query: Query, key: str = "") -> Written:

@@ -52,7 +52,7 @@ class BackwardPass:
         self._handles: list[Any] = []
         self.replayable = False  # set by who knows that nothing but numbers is needed
         self.scene = self._scene(graph, settings)
-        self.half = scene.half(graph) if isinstance(self.scene, str) else self.scene.half
+        self.half = graph.half if isinstance(self.scene, str) else self.scene.half
         self.structure = 0 if isinstance(self.scene, str) else self.scene.structure
         self._programs = settings.programs
         self.capture = self.scene if isinstance(self.scene, str) else self.scene.capture

@@ -43,6 +43,8 @@ class Capture:
         if self.script is not None:
             nodes = list(self.graph.nodes)
             for place, reading in self.script.readings.items():
+                if reading.idle:
+                    continue
                 self.handles.append(nodes[place].register_prehook(self._collector(place, nodes[place], reading)))
             return
         by_node: dict[Node, list[Path]] = {}
@@ -74,7 +76,8 @@ class Capture:
 
     def complete(self) -> bool:
         """Whether everything in the script was collected."""
-        return self.script is not None and not self.changed and len(self.collected) == len(self.script.readings)
+        expected = () if self.script is None else [r for r in self.script.readings.values() if not r.idle]
+        return self.script is not None and not self.changed and len(self.collected) == len(expected)
 
     def _take(self, path: Path, grads: tuple[Tensor | None, ...], layouts: tuple[Layout | None, ...]) -> None:
         try:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cockpit.engine import histograms, kernels
 from cockpit.engine.wanted import Statistics, Wanted
-from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, chunks, wide
+from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, Summed, chunks, wide
 
 WHOLE = 2**31  # bytes of all g_n together up to which they are formed at once on a GPU
 VECTORS = 4  # that a kernel multiplies with in one pass
@@ -37,14 +37,13 @@ class _Sums:
 
     def add(self, g: Tensor, scratch: Scratch) -> None:
         """Take a chunk [n, D]."""
-        if self.wanted.sum_sq:
-            squares = torch.mul(g, g, out=scratch.take("squares", tuple(g.shape), g))
-            total = squares.sum(0)
-            self.sum_sq = total if self.sum_sq is None else self.sum_sq.add_(total)
+        if self.wanted.sum_sq or self.wanted.sq_norm:
+            squares = torch.mul(g, g, out=scratch.take("flags", tuple(g.shape), g))
             if self.wanted.sq_norm:
-                self.norms.append(squares.sum(1))
-        elif self.wanted.sq_norm:
-            self.norms.append(torch.linalg.vector_norm(g, dim=1).square_())
+                self.norms.append(squares.sum(1))  # added in pairs: more accurate than a norm
+            if self.wanted.sum_sq:
+                total = squares.sum(0)
+                self.sum_sq = total if self.sum_sq is None else self.sum_sq.add_(total)
         for name, v in self.vectors.items():
             self.dots[name].append(g @ v)
 
@@ -94,7 +93,7 @@ def _on_gpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, 
     limit = form.samples * form.size if whole else WHOLE // form.dtype.itemsize // 4
     parts, formed = [], None
     for _, g in chunks(form, limit):
-        formed = g if whole and isinstance(form, Factored | Convolved) else None
+        formed = g if whole and isinstance(form, Factored | Convolved | Summed) else None
         scan = _by_kernels if kernels.usable(g) and kernels.usable(theta) else _by_operations
         parts.append(scan(g, factor, theta, wanted, vectors))
     found = parts[0] if len(parts) == 1 else _added(parts)

@@ -120,6 +120,15 @@ class Graph:
         """Operations, edges and parameters: equal for two graphs that differ in shapes and values only."""
         return tuple(self._signature)
 
+    @cached_property
+    def half(self) -> torch.dtype | None:
+        """Half precision anywhere in the graph."""
+        for node in self.nodes:
+            for meta in node._input_metadata:
+                if meta.dtype in (torch.float16, torch.bfloat16):
+                    return meta.dtype  # type: ignore[no-any-return]
+        return None
+
     def __contains__(self, node: Node) -> bool:
         return node in self.nodes
 

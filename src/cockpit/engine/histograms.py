@@ -5,6 +5,7 @@ below such an edge is one comparison and one sum, both much faster than a look-u
 counts.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -82,23 +83,42 @@ class Axis:
         return extremes(self.theta)
 
     @cached_property
+    def reached(self) -> range:
+        """Inner edges between the smallest and the largest element."""
+        return self.bins.reached(*self.within)
+
+    @property
+    def finite(self) -> bool:
+        """Whether no element is NaN."""
+        return self.within[0] == self.within[0] and self.within[1] == self.within[1]
+
+    @cached_property
+    def flags(self) -> list[Tensor]:
+        """For each edge that is reached: 1 where the element is at or above it, else 0."""
+        edges = _edges(self.bins, self.reached, self.theta)
+        return [torch.ge(self.theta, edge, out=torch.empty_like(self.theta)) for edge in edges]
+
+    @cached_property
     def counts(self) -> Tensor:
         """Elements of the parameter in each bin: float64 [bins]."""
         return torch.from_numpy(count(self.theta, self.bins, self.within, Scratch())).double()
 
+    def spread(self, above: Sequence[float]) -> Tensor:
+        """Turn numbers at or above each edge that is reached, the total first, into numbers in each bin."""
+        sums = np.zeros(self.bins.count)
+        sums[self.reached.start : self.reached.stop + 1] = -np.diff([*above, 0.0])
+        return torch.from_numpy(sums)
+
     def weigh(self, weights: Tensor, scratch: Scratch) -> Tensor:
         """Sum whole numbers, one for each element of the parameter, by bin: float64 [bins]."""
-        reached = self.bins.reached(*self.within)
-        if not _few(3 * len(reached), self.theta.numel(), self.within):
+        if not _few(3 * len(self.reached), self.theta.numel(), self.within):
             return torch.bincount(self.index.reshape(-1), weights.reshape(-1).double(), self.bins.count)
         flags = scratch.take("theta", tuple(self.theta.shape), self.theta)
         above = [float(weights.sum(dtype=torch.float64))]
-        for edge in _edges(self.bins, reached, self.theta):
+        for edge in _edges(self.bins, self.reached, self.theta):
             torch.ge(self.theta, edge, out=flags)
             above.append(float(flags.mul_(weights).sum(dtype=torch.float64)))
-        sums = np.zeros(self.bins.count)
-        sums[reached.start : reached.stop + 1] = -np.diff([*above, 0.0])
-        return torch.from_numpy(sums)
+        return self.spread(above)
 
 
 class Joint:

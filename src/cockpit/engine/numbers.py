@@ -36,8 +36,12 @@ class Manifest:
 
 def pack(tensors: Mapping[Key, Tensor]) -> tuple[Tensor, Manifest]:
     """All elements in one vector of double precision: it holds counts up to 2^53 exactly."""
-    manifest = Manifest({key: tuple(tensor.shape) for key, tensor in tensors.items()})
-    return torch.cat([tensor.reshape(-1).double() for tensor in tensors.values()]), manifest
+    by_type: dict[torch.dtype, dict[Key, Tensor]] = {}
+    for key, tensor in tensors.items():
+        by_type.setdefault(tensor.dtype, {})[key] = tensor
+    ordered = {key: tuple(tensor.shape) for group in by_type.values() for key, tensor in group.items()}
+    parts = [torch.cat([tensor.reshape(-1) for tensor in group.values()]).double() for group in by_type.values()]
+    return parts[0] if len(parts) == 1 else torch.cat(parts), Manifest(ordered)
 
 
 @dataclass
@@ -48,10 +52,12 @@ class Harbour:
 
     def send(self, packed: Tensor) -> tuple[Tensor, Any]:
         """Start a copy; returns where it will be and the event that tells that it is."""
-        host, event = self.free.popleft() if self.free else (None, None)
-        if host is None or host.numel() < packed.numel():
-            host = torch.empty(2 * packed.numel(), dtype=packed.dtype, pin_memory=True)
-            event = torch.cuda.Event()
+        while self.free and self.free[0][0].numel() < packed.numel():
+            self.free.popleft()
+        if self.free:
+            host, event = self.free.popleft()
+        else:
+            host, event = torch.empty(packed.numel(), dtype=packed.dtype, pin_memory=True), torch.cuda.Event()
         host[: packed.numel()].copy_(packed, non_blocking=True)
         event.record(torch.cuda.current_stream(packed.device))
         return host, event
@@ -82,7 +88,7 @@ class Parcel:
             self._event.synchronize()
             self._read = self._host[: self.manifest.size].numpy().copy()
             self._harbour.free.append((self._host, self._event))
-            self._host = None
+            del self._host
         return self._read
 
 
@@ -156,11 +162,13 @@ class Numbers:
 
     def values(self, key: Key) -> list[float]:
         """The numbers of a key, one after the other."""
-        found: list[float] = self[key].ravel().tolist() if key in self._here else self._find(key)[0].tolist()
+        here = self._here.get(key)
+        found: list[float] = self._find(key)[0].tolist() if here is None else here.ravel().tolist()
         return found
 
     def _find(self, key: Key) -> tuple[Values, tuple[int, ...]]:
-        self.send()
+        if self._waiting or self._packed:
+            self.send()
         for parcel in self._sent:
             place = parcel.manifest.places.get(key)
             if place is not None:

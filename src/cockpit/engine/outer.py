@@ -5,6 +5,7 @@ from torch import Tensor
 
 from cockpit.engine import gram, histograms, kernels
 from cockpit.engine.binning import Bins
+from cockpit.engine.outer_joint import joint
 from cockpit.engine.outer_products import Products
 from cockpit.engine.projections import outer, project, vector_of
 from cockpit.engine.wanted import Directions, Statistics, Wanted
@@ -64,7 +65,7 @@ def _histograms(found: Statistics, form: Factored, row: Tensor, col: Tensor, the
         products = Products(row, col)
         axes = {bins: histograms.Axis(theta, bins) for _, bins in wanted.hist2d}
         found.hist1d = {bins: products.histogram(bins) for bins in wanted.hist1d}
-        found.hist2d = {pair: products.joint(axes[pair[1]], pair[0]) for pair in wanted.hist2d}
+        found.hist2d = {pair: joint(products, axes[pair[1]], pair[0]) for pair in wanted.hist2d}
         return
     if kernels.usable(form.row) and kernels.usable(form.col):
         factors = form.row[:, 0, 0], form.col[:, 0, 0], form.factor

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from cockpit.engine import histograms, row_products
 from cockpit.engine.binning import Bins
-from cockpit.layers.forms import CHUNK, Scratch
+from cockpit.layers.forms import Scratch
 
+BLOCK = 2**18  # products that are formed at once
 UNDERFLOW = 2.0**-149  # a smaller product may round to zero, whose sign does not count
 FORM_EACH, FORM_EDGE = 0.2e-9, 0.1e-9  # seconds for each product, and each of them and edge: only proportions matter
 
@@ -46,39 +47,17 @@ class Products:
 
     def histogram(self, bins: Bins) -> Tensor:
         """Histogram of all products: [bins]."""
-        if not self._simple:
-            return torch.from_numpy(self._each_1d(self._all_rows, bins))
-        small = self._small(bins)
+        if not self.simple:
+            return torch.from_numpy(self._each_1d(self.all_rows, bins))
+        small = self.small(bins)
         _, below, zero = bins.near_zero
-        negative = self._negative(small.masked(self.row)) if small.total and below != zero else 0
+        negative = self.negative(small.masked(self.row)) if small.total and below != zero else 0
         counts = np.zeros(bins.count, np.int64)
         counts[below] += negative
         counts[zero] += small.total * self.col.shape[1] - negative
         if len(small.rest):
             counts += self._rest(small.rest, bins)
         return torch.from_numpy(counts)
-
-    def joint(self, axis: histograms.Axis, bins: Bins) -> Tensor:
-        """Histogram of (row_no * col_ni, theta_oi): signs are counted by products of 0/1 matrices."""
-        if not self._simple:
-            return self._each_2d(self._all_rows, axis, bins)
-        small = self._small(bins)
-        counts = torch.zeros(bins.count, axis.bins.count, dtype=torch.float64)
-        if small.total:
-            _, below, zero = bins.near_zero
-            counts[zero] += self._samples_by_bin(small, axis)
-            if below != zero:
-                negative = axis.weigh(self._negative_by_element(small.masked(self.row)), self.scratch)
-                counts[below] += negative
-                counts[zero] -= negative
-        return counts.long() + self._each_2d(small.rest, axis, bins) if len(small.rest) else counts.long()
-
-    def _samples_by_bin(self, small: Small, axis: histograms.Axis) -> Tensor:
-        """Number of small products beside the parameters of each bin."""
-        if small.flags is None:
-            return axis.counts * float(len(self.row))
-        samples = torch.from_numpy(small.flags.sum(0, dtype=np.float32))
-        return axis.weigh(samples[:, None].expand_as(axis.theta), self.scratch)
 
     # ---- which rows are small
 
@@ -87,19 +66,22 @@ class Products:
         return *histograms.extremes(self.row), *histograms.extremes(self.col)
 
     @property
-    def _simple(self) -> bool:
+    def simple(self) -> bool:
+        """Whether products are of single precision and finite."""
         return self.row.dtype == torch.float32 and all(abs(end) < float("inf") for end in self._ranges)  # no NaN
 
     @property
-    def _signed(self) -> bool:
+    def signed(self) -> bool:
+        """Whether some col_ni are negative."""
         return self._ranges[2] < 0
 
-    def _small(self, bins: Bins) -> Small:
+    def small(self, bins: Bins) -> Small:
+        """Find the small rows."""
         radius = bins.near_zero[0]
         low, high, left, right = self._ranges
         flags, total = None, self.row.numel()
         if max(-low, high) * max(-left, right) >= radius:
-            flags = self._highest < radius
+            flags = self.highest < radius
             total = int(np.count_nonzero(flags))
         if total and self._least_row * self._least_column < UNDERFLOW:
             kept = (self._sizes >= UNDERFLOW / self._least_column) | (self._sizes == 0)
@@ -114,7 +96,7 @@ class Products:
 
     @cached_property
     def _column_sizes(self) -> Tensor:
-        return self.col.abs() if self._signed else self.col
+        return self.col.abs() if self.signed else self.col
 
     @cached_property
     def _tops(self) -> NDArray[np.float32]:
@@ -123,7 +105,7 @@ class Products:
         return found
 
     @cached_property
-    def _highest(self) -> NDArray[np.float32]:
+    def highest(self) -> NDArray[np.float32]:
         """Largest product of each row, apart from the sign, [N, O]."""
         with np.errstate(over="ignore", under="ignore"):
             return self._sizes * self._tops
@@ -143,26 +125,18 @@ class Products:
 
     # ---- signs
 
-    def _negative(self, row: Tensor) -> int:
+    def negative(self, row: Tensor) -> int:
         """Number of negative products."""
         found = torch.dot(self._signs(torch.lt, row), self._signs(torch.gt, self.col))
-        if self._signed:
+        if self.signed:
             found += torch.dot(self._signs(torch.gt, row), self._signs(torch.lt, self.col))
         return int(found)
 
     def _signs(self, compare: Callable[..., Tensor], values: Tensor) -> Tensor:
         """How many numbers of each row compare with zero: float64, so that products are exact."""
-        return self._flags(compare, values).sum(1).double()
+        return self.flags(compare, values).sum(1).double()
 
-    def _negative_by_element(self, row: Tensor) -> Tensor:
-        """Number of samples with a negative product, [O, I]."""
-        down = torch.lt(row, 0, out=torch.empty_like(row))
-        found = down.mT @ self._flags(torch.gt, self.col)
-        if self._signed:
-            found.addmm_(torch.gt(row, 0, out=down).mT, self._flags(torch.lt, self.col))
-        return found
-
-    def _flags(self, compare: Callable[..., Tensor], values: Tensor) -> Tensor:
+    def flags(self, compare: Callable[..., Tensor], values: Tensor) -> Tensor:
         """1 where the comparison with zero holds, else 0; gone with the next call."""
         return compare(values, 0, out=self.scratch.take("signs", tuple(values.shape), values))
 
@@ -171,33 +145,27 @@ class Products:
     def _rest(self, rows: NDArray[np.int64], bins: Bins) -> NDArray[np.int64]:
         """Histogram of the products of some rows (n, o)."""
         inverse, columns = bins.count / (bins.high - bins.low), self.col.shape[1]
-        highest = self._highest.reshape(-1).take(rows).astype(np.float64)
+        highest = self.highest.reshape(-1).take(rows).astype(np.float64)
         edges = float(np.minimum(highest * inverse, bins.count).sum()) + len(rows)  # that are reached, about
-        far = min(bins.count, float(highest.max()) * inverse * (2 if self._signed else 1)) + 2
+        far = min(bins.count, float(highest.max()) * inverse * (2 if self.signed else 1)) + 2
         if (FORM_EACH + FORM_EDGE * far) * len(rows) * columns < row_products.seconds(edges, *self.col.shape):
             return self._each_1d(rows, bins)
-        return row_products.count(rows, self.row.numpy(), self.col, self._tops[:, 0], self._signed, bins)
+        return row_products.count(rows, self.row.numpy(), self.col, self._tops[:, 0], self.signed, bins)
 
     @property
-    def _all_rows(self) -> NDArray[np.int64]:
+    def all_rows(self) -> NDArray[np.int64]:
+        """Places of all rows."""
         return np.arange(self.row.numel())
 
     def _each_1d(self, rows: NDArray[np.int64], bins: Bins) -> NDArray[np.int64]:
         counts = np.zeros(bins.count, np.int64)
-        for g, _ in self._formed(rows):
+        for g, _ in self.formed(rows):
             counts += histograms.count(g, bins, histograms.extremes(g), self.scratch)
         return counts
 
-    def _each_2d(self, rows: NDArray[np.int64], axis: histograms.Axis, bins: Bins) -> Tensor:
-        counts = torch.zeros(bins.count, axis.bins.count, dtype=torch.int64)
-        for g, output in self._formed(rows):
-            joint = bins.index(g).mul_(axis.bins.count).add_(axis.index[output])
-            counts += torch.bincount(joint.view(-1), minlength=counts.numel()).view_as(counts)
-        return counts
-
-    def _formed(self, rows: NDArray[np.int64]) -> Iterator[tuple[Tensor, Tensor]]:
+    def formed(self, rows: NDArray[np.int64], limit: int = BLOCK) -> Iterator[tuple[Tensor, Tensor]]:
         """The products of some rows (n, o), [rows, I], and the o of each, a few at a time."""
-        step, outputs = max(1, CHUNK // max(1, self.col.shape[1])), self.row.shape[1]
+        step, outputs = max(1, limit // max(1, self.col.shape[1])), self.row.shape[1]
         for begin in range(0, len(rows), step):
             places = rows[begin : begin + step]
             room = self.scratch.take("products", (len(places), self.col.shape[1]), self.col)

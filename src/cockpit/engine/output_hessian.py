@@ -24,6 +24,7 @@ ELEMENTWISE = frozenset(
     f"{name}Backward" for name in ("MseLoss", "BinaryCrossEntropyWithLogits", "HuberLoss", "SmoothL1Loss")
 )
 PASSED = KEEPS | RESHAPES | {"BackwardHookFunctionBackward"}  # between the output and a loss: the same numbers
+PICKS = frozenset({"NllLossBackwardBackward", "NllLoss2DBackwardBackward"})  # of their operands only the first counts
 NOT_FINITE = "the curvature of the loss is not finite"
 
 
@@ -110,43 +111,47 @@ class OutputHessian:
             )
         found = None
         if len(self._outputs) == 1:
-            loss, target = self._loss_of(self._outputs[0])
-            if loss is not None and family(loss) == "LogSoftmaxBackward":
-                found = self._softmax(loss, target)
-            elif loss is not None and family(loss) in ELEMENTWISE:
-                found = self._elementwise(loss, target)
+            losses, target = self._losses_of(self._outputs[0])
+            kinds = {family(loss) for loss in losses}
+            if kinds == {"LogSoftmaxBackward"}:
+                found = self._softmax(losses, target)
+            elif len(losses) == 1 and kinds <= ELEMENTWISE:
+                found = self._elementwise(losses[0], target)
         found = self._general() if found is None else found
         if not found.blocks.is_cuda:
             found = _looked_at(found)
         return found
 
-    def _loss_of(self, output: Target) -> tuple[Node | None, Target]:
-        """The only operation that uses the output, but for some that pass it on, and what it is given."""
+    def _losses_of(self, output: Target) -> tuple[list[Node], Target]:
+        """The operations that use the output, behind some that only pass it on, and what they are given."""
         at = output
         while True:
             users = [user for user, _, result in self._graph.users.get(at.node, ()) if result == at.output]
-            if len(users) != 1:
-                return None, at
-            user = users[0]
-            if family(user) not in PASSED or len(user._input_metadata) != 1:
-                return user, at
-            meta = user._input_metadata[0]
-            at = Target(user, 0, tuple(meta.shape), output.layout, meta.dtype)
+            if len(users) != 1 or family(users[0]) not in PASSED or len(users[0]._input_metadata) != 1:
+                return users, at
+            meta = users[0]._input_metadata[0]
+            at = Target(users[0], 0, tuple(meta.shape), output.layout, meta.dtype)
 
     def _gradient(self, node: Node, output: int) -> Tensor:
         with torch.enable_grad():
             return torch.autograd.grad(self._roots, [edge(node, output)], self._seeds, create_graph=True)[0]
 
-    def _softmax(self, node: Node, target: Target) -> Columns | None:
-        """L = sum_rc G_rc log p_rc with constant G: each row r has the Hessian -sum_c G_rc (diag p - p p^T)."""
-        slope, apart = self._gradient(node, 0), _apart(node, target)
-        if slope.requires_grad or apart is None:  # not linear, or classes of several samples
-            return None
-        classes = node._saved_result.shape[_dim(node)]
-        log_p, slope = (_by_row(target, t.detach(), classes, apart) for t in (node._saved_result, slope))
-        weight = -slope.sum(2)  # [N, rows]
+    def _softmax(self, nodes: list[Node], target: Target) -> Columns | None:
+        """L = sum_rc G_rc log p_rc with constant G: each row r has the Hessian -sum_c G_rc (diag p - p p^T).
+
+        Several operations may take the same softmax (a mixture of two targets).
+        """
+        first, apart = nodes[0], _apart(nodes[0], target)
+        slopes = [self._gradient(node, 0) for node in nodes]
+        constant = not any(_depends(slope, nodes) for slope in slopes)
+        if apart is None or not constant or len({_dim(node) for node in nodes}) > 1:
+            return None  # classes of several samples, or not linear
+        classes = first._saved_result.shape[_dim(first)]
+        given = (first._saved_result.detach(), *(slope.detach() for slope in slopes))
+        log_p, *parts = (_by_row(target, tensor, classes, apart) for tensor in given)
+        weight = -torch.stack(parts).sum((0, 3))  # [N, rows]
         blocks = cholesky_of_softmax(log_p.exp()) * weight.abs().sqrt()[..., None, None]
-        signs = None if self._surely_positive(node) else weight.sign().expand(classes - 1, *weight.shape)
+        signs = None if self._surely_positive(first) else weight.sign().expand(classes - 1, *weight.shape)
         return Columns((target,), blocks.permute(3, 0, 1, 2), signs, apart)
 
     def _surely_positive(self, node: Node) -> bool:
@@ -161,7 +166,7 @@ class OutputHessian:
         """A sum over elements: one product with the Hessian shows its diagonal."""
         if any(operand is not None for operand, _ in node.next_functions[1:]):
             return None  # the targets have a gradient too
-        if self._gradient(node, 0).requires_grad:
+        if _depends(self._gradient(node, 0), [node]):
             return None  # a function of the loss that is not linear
         place, gradient = edge(target.node, target.output), self._gradient(target.node, target.output)
         diagonal = torch.zeros_like(gradient)
@@ -266,6 +271,21 @@ def cholesky_of_softmax(p: Tensor) -> Tensor:
     below = torch.where((rest == 0)[..., None, :], none, p[..., :, None] / rest[..., None, :])
     identity = torch.eye(p.shape[-1], dtype=p.dtype, device=p.device)[:, :-1]
     return (identity - below.tril(-1)) * scale[..., None, :]
+
+
+def _depends(gradient: Tensor, nodes: list[Node]) -> bool:
+    """Whether a gradient, with its graph, is a function of the result of one of the operations."""
+    pending, seen = [gradient.grad_fn], set()
+    while pending:
+        at: Node = pending.pop()
+        if at is None or at in seen:
+            continue
+        if at in nodes:
+            return True
+        seen.add(at)
+        operands = [operand for operand, _ in at.next_functions]
+        pending += operands[:1] if family(at) in PICKS else operands
+    return False
 
 
 def _dim(node: Node) -> int:

@@ -102,7 +102,7 @@ class Finder:
             self.asked += 1
             weights = _weights(samples)
             plain, weighted = (self._probe(open_results, sources, w) for w in (torch.ones(samples), weights))
-            lasting = not graph.find(DYNAMIC)
+            lasting, rough = not graph.find(DYNAMIC), graph.half is not None
             for (node, output), *grads in zip(open_results, plain, weighted, strict=True):
                 key = (structure, graph.nodes[node], output)
                 shape = shapes(node)[output]
@@ -113,7 +113,9 @@ class Finder:
                     continue
                 on_batch = placed.coupled and _works_on_batch(node)
                 spatial = family(node) in SPATIAL
-                chosen[node, output] = self._choose(key, shape, samples, grads, weights, on_batch, spatial, lasting)
+                chosen[node, output] = self._choose(
+                    key, shape, samples, grads, weights, on_batch, spatial, lasting, rough
+                )
         for node in nodes:
             placed.nodes[node] = tuple(chosen[node, output] for output in range(len(shapes(node))))
 
@@ -135,8 +137,7 @@ class Finder:
             return [None] * len(results)
         seeds = []
         for source in sources:
-            generator = torch.Generator().manual_seed(len(source.shape))
-            noise = torch.rand(source.shape, generator=generator) + 0.5
+            noise = _noise(source)
             seeds.append(_weighted(noise, source.layout, weights).to(source.device, source.dtype))
         return torch.autograd.grad(
             [edge(source.node, source.output) for source in sources],
@@ -156,6 +157,7 @@ class Finder:
         coupled: bool,
         spatial: bool,
         lasting: bool,
+        rough: bool,
     ) -> Layout | None:
         options = candidates(shape, samples, self.preferred)
         if samples == 1:
@@ -165,7 +167,8 @@ class Finder:
         if plain is None or weighted is None or not bool(plain.any()):  # nothing arrives, nothing will: not remembered
             return whole[0].layout(shape, samples) if whole else None
         misfits = [(_misfit(plain, weighted, option.layout(shape, samples), weights), option) for option in options]
-        fitting = [option for misfit, option in misfits if misfit <= ROUNDING.get(plain.dtype, 3e-2)]
+        allowed = 3e-2 if rough else ROUNDING.get(plain.dtype, 3e-2)  # above it may have been half precision
+        fitting = [option for misfit, option in misfits if misfit <= allowed]
         if not fitting and coupled:
             fitting = _tells_apart_best(misfits, shape, spatial)
         placement = fitting[0] if fitting else None
@@ -210,6 +213,13 @@ DYNAMIC = frozenset(
         "PackPaddedSequence", "RepeatInterleave",
     )
 )  # fmt: skip
+
+
+def _noise(source: Source) -> Tensor:
+    """Numbers around one, always the same, made where they are used: the output of a language model is large."""
+    place = source.device if source.device.type in ("cpu", "cuda") else torch.device("cpu")
+    generator = torch.Generator(place).manual_seed(len(source.shape))
+    return torch.rand(source.shape, generator=generator, device=place) + 0.5
 
 
 def _weights(samples: int) -> Tensor:

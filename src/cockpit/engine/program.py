@@ -22,7 +22,7 @@ from cockpit.engine.statistics import Direction
 from cockpit.layers.layout import Layout
 
 Replayer = Callable[[Callable[[], Any], torch.device], Callable[[], Any]]
-MAX_BYTES = 2**28  # of inputs that are copied: larger nets are not bound by launches
+SHARE = 0.05  # of a device's memory that copies of inputs may take
 MAX_PROGRAMS = 16
 ROWS = frozenset({SQ_NORM, DOT_GRAD, LINE, START, LOSSES})  # one number per sample: only their sums are read
 
@@ -38,8 +38,7 @@ class Raw:
 
     def tensors(self) -> Iterator[Tensor]:
         """Everything collected, in a fixed order."""
-        for place in self.script.readings:
-            grads, saved = self.collected[place]
+        for grads, saved in (self.collected[place] for place in sorted(self.collected)):
             yield from (grad for grad in grads if grad is not None)
             yield from saved
         for call in self.calls:
@@ -48,8 +47,7 @@ class Raw:
     def copied(self) -> "Raw":
         """The same on memory of our own."""
         collected = {}
-        for place in self.script.readings:
-            grads, saved = self.collected[place]
+        for place, (grads, saved) in self.collected.items():
             own = tuple(None if grad is None else torch.empty_like(grad) for grad in grads)
             collected[place] = own, tuple(torch.empty_like(tensor) for tensor in saved)
         return Raw(self.script, collected, [call.like() for call in self.calls], self.layouts)
@@ -200,6 +198,12 @@ class Program:
         return torch.cat([self._packed, packed]), self._manifest + manifest
 
 
+def _fits_on_device(size: int, device: torch.device) -> bool:
+    if device.type != "cuda":
+        return True
+    return size <= SHARE * torch.cuda.get_device_properties(device).total_memory
+
+
 def _alike(targets: list[Tensor], sources: list[Tensor]) -> list[list[int]]:
     """Places of tensors that one kernel copies together: of one type, and laid out like their copies."""
     groups: dict[object, list[int]] = {}
@@ -246,7 +250,7 @@ class Programs:
         """Whether a recording is still to be tried."""
         if self.replayer is None or (structure, occasion) in self._known:
             return False
-        small = sum(tensor.nbytes for tensor in raw.tensors()) <= MAX_BYTES
+        small = _fits_on_device(sum(tensor.nbytes for tensor in raw.tensors()), next(raw.tensors()).device)
         if not small or len(self._known) >= MAX_PROGRAMS:
             self._known[structure, occasion] = None
             self.forget(structure)

@@ -82,7 +82,21 @@ def _step(form: Form, link: Link, shape: tuple[int, ...]) -> Form:
             return Factored(shape, form.col, form.row, form.factor) if swapped else form
     if name.startswith("Split") and isinstance(form, Factored) and link.node._saved_dim == 0 and form.row.shape[1] == 1:
         return _padded_rows(form, link, shape)
+    if name == "EmbeddingBackward" and isinstance(form, Dense):
+        return _looked_up(form, link, shape)
     return _called(form, link, shape)
+
+
+def _looked_up(form: Dense, link: Link, shape: tuple[int, ...]) -> Form:
+    """Rows looked up outside the batch (learned positions): each sample's gradient goes back to the rows."""
+    _check_size(form.samples, shape)
+    node = link.node
+    padded = 0 <= node._saved_padding_idx < shape[0]
+    if padded or node._saved_sparse or node._saved_scale_grad_by_freq:
+        return _called(form, link, shape)
+    indices, value = node._saved_indices.reshape(-1), form.value
+    rows = value.new_zeros(form.samples, *shape)
+    return Dense(rows.index_add_(1, indices, value.reshape(form.samples, len(indices), -1)))
 
 
 def _swaps(node: Any) -> bool:

@@ -18,6 +18,7 @@ from cockpit.layers import AnyForm, Form, combine
 from cockpit.layers.layout import Layout
 
 Grads = tuple[Tensor | None, ...]
+METADATA = "_input_metadata"  # shapes of a node's results: the same in every graph of the structure
 Collected = dict[int, tuple[Grads, tuple[Tensor, ...]]]  # by place in the walk: gradients, saved tensors
 
 
@@ -37,10 +38,10 @@ class Recording:
         return found
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_saved_") and name != "_input_metadata":
+        if not name.startswith("_saved_") and name != METADATA:
             raise NotReplayableError(name)
         value = getattr(self._node, name)
-        if name == "_input_metadata":
+        if name == METADATA:
             value = [SimpleNamespace(shape=tuple(m.shape), dtype=m.dtype, device=m.device) for m in value]
         self._read[name] = value
         return value
@@ -71,13 +72,19 @@ class Reading:
     tensors: tuple[str, ...]
     constants: tuple[tuple[str, Any], ...]
     layouts: tuple[Layout | None, ...]
+    passed: bool  # only on the way to a parameter: its gradients are not asked for
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to collect."""
+        return self.passed and not self.tensors
 
     def collect(self, node: Node, grads: Grads) -> tuple[Grads, tuple[Tensor, ...]] | None:
         """Read the tensors; None if anything else has changed."""
         for name, value in self.constants:
-            if getattr(node, name) != value:
+            if name != METADATA and getattr(node, name) != value:
                 return None
-        return grads, tuple([getattr(node, name) for name in self.tensors])
+        return () if self.passed else grads, tuple([getattr(node, name) for name in self.tensors])
 
 
 @dataclass
@@ -85,17 +92,22 @@ class Script:
     """For one structure of graphs: which node is asked for what, and how forms are made of the answers."""
 
     readings: dict[int, Reading]  # by place in the walk
-    paths: list[tuple[int, Path]]  # place of the node; the chain holds frozen nodes
+    paths: list[tuple[int, tuple[int, ...], Path]]  # place of the node, and of those of its chain
 
     def forms(self, collected: Collected) -> dict[str, AnyForm]:
         """Run the rules."""
         nodes = {}
         for place, reading in self.readings.items():
-            values = dict(reading.constants) | dict(zip(reading.tensors, collected[place][1], strict=True))
+            saved = collected[place][1] if not reading.idle else ()
+            values = dict(reading.constants) | dict(zip(reading.tensors, saved, strict=True))
             nodes[place] = Frozen(reading.name, values)
         found: dict[str, list[Form]] = {}
-        for place, path in self.paths:
-            form = gradient_of(replace(path, node=nodes[place]), collected[place][0], self.readings[place].layouts)
+        for place, chain, path in self.paths:
+            links = tuple(
+                Link(nodes[at], link.slot, link.output) for at, link in zip(chain, path.chain, strict=True)
+            )
+            layouts = self.readings[place].layouts
+            form = gradient_of(replace(path, node=nodes[place], chain=links), collected[place][0], layouts)
             found.setdefault(path.name, []).append(form)
         return {name: combine(forms) for name, forms in found.items()}
 
@@ -107,7 +119,7 @@ class Rehearsal:
     places: Mapping[Node, int]
     placed: Placements
     failed: bool = False
-    _paths: list[tuple[int, Path]] = field(default_factory=list)
+    _paths: list[tuple[int, tuple[int, ...], Path]] = field(default_factory=list)
     _read: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
     def gradient_of(self, path: Path, grads: Grads, layouts: Sequence[Layout | None]) -> Form:
@@ -120,24 +132,22 @@ class Rehearsal:
             self.failed = True
             return gradient_of(path, grads, tuple(layouts))
         place = self.places[path.node]
-        self._read.setdefault(place, (node.name(), {}))[1].update(node._read)
-        frozen = tuple(
-            Link(Frozen(seen.name(), seen._read), link.slot, link.output)
-            for seen, link in zip(links, path.chain, strict=True)
-        )
-        if any(isinstance(value, Tensor) for seen in links for value in seen._read.values()):
-            self.failed = True  # a tensor inside the chain would have to be collected as well
-        self._paths.append((place, replace(path, node=None, chain=frozen)))
+        below = tuple(self.places[link.node] for link in path.chain)
+        for at, seen in ((place, node), *zip(below, links, strict=True)):
+            self._read.setdefault(at, (seen.name(), {}))[1].update(seen._read)
+        bare = tuple(Link(None, link.slot, link.output) for link in path.chain)
+        self._paths.append((place, below, replace(path, node=None, chain=bare)))
         return form
 
     def script(self) -> Script | None:
         """What was recorded; None if a rule cannot be replayed."""
         if self.failed or not self._paths:
             return None
-        nodes = {place: node for node, place in self.places.items()}
+        nodes, asked = list(self.places), {place for place, _, _ in self._paths}
         readings = {}
         for place, (name, read) in self._read.items():
             tensors = tuple(key for key, value in read.items() if isinstance(value, Tensor))
             constants = tuple((key, value) for key, value in read.items() if not isinstance(value, Tensor))
-            readings[place] = Reading(name, tensors, constants, self.placed.nodes[nodes[place]])
+            layouts = self.placed.nodes.get(nodes[place], ())
+            readings[place] = Reading(name, tensors, constants, layouts, place not in asked)
         return Script(readings, self._paths)

@@ -197,7 +197,7 @@ class Reduction:
             fresh = self._of_parameter(name, wanted, {}, centred=True)
             self.statistics[name].dot_mean = _dot_mean(fresh)
         if again:
-            rows = {DOT_GRAD: torch.stack([_dot_mean(found) for found in self.statistics.values()])}
+            rows: dict[Key, Tensor] = {DOT_GRAD: torch.stack([_dot_mean(found) for found in self.statistics.values()])}
             norms = [found.sq_norm for found in self.statistics.values()]
             if all(norm is not None for norm in norms):
                 rows[SQ_NORM] = torch.stack([_known(norm) for norm in norms])

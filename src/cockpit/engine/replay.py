@@ -16,6 +16,8 @@ class Replay(Generic[Result]):
     def __init__(self, function: Callable[[], Result], device: torch.device) -> None:
         with torch.cuda.device(device):
             function()  # kernels are compiled, libraries make their workspaces
+            if torch.cuda.memory_reserved(device) > torch.cuda.get_device_properties(device).total_memory // 8:
+                torch.cuda.empty_cache()  # the recording has memory of its own
             self._graph = torch.cuda.CUDAGraph()
             stream, current = torch.cuda.Stream(device), torch.cuda.current_stream(device)
             stream.wait_stream(current)

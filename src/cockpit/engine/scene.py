@@ -138,7 +138,7 @@ class _Search:
         settings.compiled_seen |= compiled
         ends = self._outputs() if outputs else []
         captured = capture.prepare(self.graph, self.parameters, self.samples, settings.finder, self.sources, ends)
-        return Scene(self.samples, half(self.graph), captured, layouts), compiled
+        return Scene(self.samples, self.graph.half, captured, layouts), compiled
 
     def _sources(self) -> list[Source]:
         """Results whose samples are known, the surest kind first: losses given, outputs, what a loss was given."""
@@ -240,12 +240,3 @@ def unnoticed(node: Node) -> Iterator[None]:
         warnings.simplefilter("ignore")
         with torch.random.fork_rng(devices=devices):
             yield
-
-
-def half(graph: Graph) -> torch.dtype | None:
-    """Half precision anywhere in the graph."""
-    for node in graph.nodes:
-        for meta in node._input_metadata:
-            if meta.dtype in (torch.float16, torch.bfloat16):
-                return meta.dtype  # type: ignore[no-any-return]
-    return None

@@ -4,6 +4,7 @@ Letters: N samples, G groups, T positions, O rows and I columns of the weight se
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
@@ -64,7 +65,7 @@ class Factored:
 
     def form(self, begin: int, end: int, scratch: Scratch | None = None) -> Tensor:
         """Return g_n for n in [begin, end)."""
-        row, col = (wide(factor[begin:end]).flatten(0, 1) for factor in (self.row, self.col))  # [n * G, T, ...]
+        row, col = (factor[begin:end].flatten(0, 1) for factor in (self.row, self.col))  # [n * G, T, ...]
         return product(row.mT, col, self.factor, scratch or Scratch()).view(end - begin, *self.shape)
 
 
@@ -105,7 +106,8 @@ class Convolved:
         """Return g_n for n in [begin, end)."""
         scratch = scratch or Scratch()
         row, col = self.factors(begin, end, scratch)
-        return product(row, col.mT, self.factor, scratch).view(end - begin, *self.shape)
+        with as_convolutions(row):
+            return product(row, col.mT, self.factor, scratch).view(end - begin, *self.shape)
 
     def factors(self, begin: int, end: int, scratch: Scratch) -> tuple[Tensor, Tensor]:
         """Return the matrices [n * G, O / G, T] and [n * G, I, T] whose product is g_n, without the factor."""
@@ -154,10 +156,22 @@ class Indexed:
 
     def coalesce(self) -> "Indexed":
         """Add up entries of the same sample and row."""
-        rows = self.shape[0]
-        keys, place = torch.unique(self.sample * rows + self.index, return_inverse=True)
+        rows, keys = self.shape[0], self.sample * self.shape[0] + self.index
+        if keys.is_cuda:
+            return self._coalesced_in_place(keys)
+        keys, place = torch.unique(keys, return_inverse=True)
         value = self.value.new_zeros(len(keys), self.value.shape[1]).index_add_(0, place, self.value)
         return Indexed(self.shape, self.samples, keys // rows, keys % rows, value)
+
+    def _coalesced_in_place(self, keys: Tensor) -> "Indexed":
+        """As many entries as before, the last ones zero: how many there are is not asked of the device."""
+        ordered, order = keys.sort()
+        begins = torch.ones_like(ordered)
+        begins[1:] = ordered[1:] != ordered[:-1]
+        place = begins.cumsum(0) - 1
+        value = torch.zeros_like(self.value).index_add_(0, place, self.value[order])
+        distinct = torch.zeros_like(keys).scatter_(0, place, ordered)
+        return Indexed(self.shape, self.samples, distinct // self.shape[0], distinct % self.shape[0], value)
 
     @property
     def size(self) -> int:
@@ -166,8 +180,11 @@ class Indexed:
 
     def form(self, begin: int, end: int, scratch: Scratch | None = None) -> Tensor:
         """Return g_n for n in [begin, end)."""
-        chosen = (self.sample >= begin) & (self.sample < end)
         formed = self.value.new_zeros((end - begin) * self.shape[0], self.value.shape[1])
+        if (begin, end) == (0, self.samples):
+            formed.index_add_(0, self.sample * self.shape[0] + self.index, self.value)
+            return formed.reshape(end - begin, *self.shape)
+        chosen = (self.sample >= begin) & (self.sample < end)
         formed.index_add_(0, (self.sample[chosen] - begin) * self.shape[0] + self.index[chosen], self.value[chosen])
         return formed.reshape(end - begin, *self.shape)
 
@@ -252,10 +269,31 @@ def wide(tensor: Tensor) -> Tensor:
 
 def product(left: Tensor, right: Tensor, factor: float, scratch: Scratch) -> Tensor:
     """factor * left @ right of batches of matrices."""
+    if left.dtype in HALF and left.dtype == right.dtype and left.is_cuda and left.shape[2] > 1:
+        return torch.bmm(left, right, out_dtype=torch.float32).mul_(factor)  # products of halves are exact
+    left, right = wide(left), wide(right)
     formed = scratch.take("formed", (*left.shape[:2], right.shape[2]), left)
     if left.shape[2] == 1:  # one product each: no sum to round
         return torch.mul(left if factor == 1 else left * factor, right, out=formed)
     return formed.baddbmm_(left, right, beta=0, alpha=factor)
+
+
+@contextmanager
+def as_convolutions(tensor: Tensor) -> Iterator[None]:
+    """While a step is recorded, let products round their inputs as the user's own convolutions on this GPU do.
+
+    The setting is one for the whole process; so it is changed only then, and never at ordinary steps.
+    """
+    matmul = torch.backends.cuda.matmul
+    recording = tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+    if not recording or not torch.backends.cudnn.allow_tf32 or matmul.allow_tf32:
+        yield
+        return
+    matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        matmul.allow_tf32 = False
 
 
 def scale(form: AnyForm, factor: float) -> AnyForm:

@@ -32,7 +32,8 @@ def batch_norm(use: Use) -> Form | None:
     else:
         mean, rstd = node._saved_running_mean, torch.rsqrt(node._saved_running_var + _epsilon(node))
     shape = (1, -1) + (1,) * (inputs.dim() - 2)
-    return _channels(use, (inputs - mean.view(shape)) * rstd.view(shape) * use.grad)
+    centred = (inputs - mean.view(shape)).mul_(use.grad)
+    return Dense((centred.flatten(2).sum(2) if centred.dim() > 2 else centred) * rstd)
 
 
 def _epsilon(node: Any) -> float:

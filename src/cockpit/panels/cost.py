@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from cockpit.core.source import Series
+from cockpit.core.ledger import ledger
+from cockpit.core.source import Series, Source
 from cockpit.panels._base import Instrument, Panel
 from cockpit.panels.lines import Chart, Track, draw
 from cockpit.panels.rows import number
@@ -44,6 +45,12 @@ def tracking(runs: Runs, place: int) -> Series:
     return whole if len(whole) else runs.detail(place, "Time", "tracking").defined()
 
 
+def _added(run: Source, times: Series, costs: Series) -> float | None:
+    """What tracking adds to the training: as it was metered against plain steps, or else by our own clock."""
+    found = ledger(run.metadata)
+    return found.spent / found.trained if found.spent and found.trained else overhead(times, costs)
+
+
 def panel(runs: Runs) -> Panel:
     """Show seconds for a step and seconds for tracking one, on one axis."""
     times = [runs.scalar(place, "Time").defined() for place in range(len(runs))]
@@ -52,6 +59,7 @@ def panel(runs: Runs) -> Panel:
     tracks = [Track("training step", "Time", steps), Track("tracking it", "tracking_seconds", costs)]
     present = [one for one in tracks if any(len(series) for series in one.series)]
     facts = []
-    if len(runs) == 1 and (share := overhead(times[0], costs[0])) is not None:
-        facts = [f"{number(float(times[0].values[-1]))} s in all", f"tracking adds {share:.1%}"]
+    if len(runs) == 1 and (share := _added(runs.sources[0], times[0], costs[0])) is not None:
+        whole = [f"{number(float(times[0].values[-1]))} s in all"] if len(times[0]) else []
+        facts = [*whole, f"tracking adds {share:.1%}"]
     return draw(INSTRUMENT, runs, Chart(present, "seconds", scale="log", facts=facts))

@@ -15,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from cockpit.core.errors import CockpitError
+from cockpit.core.ledger import ledger
 from cockpit.core.plain import plain
 from cockpit.core.source import Source
-from cockpit.plots import text
+from cockpit.plots import costs, text
 from cockpit.plots.deck import LAST, Group, deck
 from cockpit.plots.summary import UNFINISHED, summary
 from cockpit.store.run import StoredRun
@@ -52,8 +53,11 @@ class Screen:
         if not groups:
             yield Text("No step has been tracked yet.")
             return
-        lines = len(about) + sum(len(group.rows) + 2 for group in groups) + AROUND
+        spent = costs.table(ledger(self.run.metadata), options)
+        lines = len(about) + sum(len(group.rows) + 2 for group in groups) + AROUND + spent.row_count
         yield text.table(groups, options, tight=console.is_terminal and lines > options.size.height)
+        if spent.row_count:
+            yield spent
         for line in text.undefined(groups):
             yield Text(line, "dim", overflow="fold")
 
@@ -209,6 +213,8 @@ def _watching(meta: Any, facts: dict[str, Any]) -> str | None:
     spent = facts["cost"]
     tracked = f"{spent['tracked']:,} steps tracked" if spent["tracked"] else None
     share = f"{spent['share']:.1%} of the time" if spent["share"] is not None else None
+    if spent["allowed"] is not None and spent["used"] is not None:
+        share = f"{spent['used']:.1%} used"
     size = (facts["quantities"].get("batch_size") or {}).get("last")
     batch = f"batches of {size:g}" if size is not None else None
     said = ", ".join(part for part in (meta.get("schedule"), tracked, share, batch) if part)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cockpit.core.kinds import Kind
+from cockpit.core.ledger import WHOLE, TierCost, ledger
 from cockpit.core.source import Source
 from cockpit.plots.deck import GROUPS, LAST, Row, row
 
@@ -81,16 +82,27 @@ def elapsed(run: Source) -> float | None:
 
 
 def cost(run: Source) -> dict[str, Any]:
-    """What watching has cost: seconds, the share of the time so far, and the number of tracked steps."""
-    spent = run.scalar("tracking_seconds").defined()
-    known = run.metadata.get("cost") or {}
-    time = elapsed(run)
-    if len(spent):
-        seconds: float | None = float(spent.values.sum())
+    """What watching has cost: seconds, the share of the time so far, the number of tracked steps, and the budget."""
+    spent, found, time = run.scalar("tracking_seconds").defined(), ledger(run.metadata), elapsed(run)
+    if found.spent is not None:
+        seconds: float | None = found.spent
+        share = found.overall
     else:
-        seconds = (known.get("seconds") or {}).get("tracked steps")
-    share = seconds / time if seconds is not None and time else None
-    return {"seconds": seconds, "share": share, "tracked": len(spent) or known.get("tracked")}
+        seconds = float(spent.values.sum()) if len(spent) else found.parts.get(WHOLE)
+        share = seconds / time if seconds is not None and time else None
+    return {
+        "seconds": seconds,
+        "share": share,
+        "tracked": len(spent) or found.counts.get(WHOLE),
+        "allowed": found.allowed,
+        "used": found.used,
+        "step_seconds": found.plain,
+        "tiers": [_tier(tier) for tier in found.tiers],
+    }
+
+
+def _tier(tier: TierCost) -> dict[str, Any]:
+    return {"name": tier.name, "tracked": tier.tracked, "seconds": tier.mean, "interval": tier.interval}
 
 
 def _ours(name: str, known: set[Any]) -> bool:

@@ -1,7 +1,7 @@
 // What is known about a run: metadata, what is covered, what each instrument costs.
 
 import { el } from "./dom.js";
-import { number, whole } from "./format.js";
+import { number, percent, whole } from "./format.js";
 import { query, state } from "./state.js";
 
 export class Details {
@@ -22,6 +22,7 @@ export class Details {
     this.root.replaceChildren(el("div", { class: "columns" },
       sheet("run", facts(answer)),
       sheet("what is covered", coverage(answer)),
+      sheet("what watching costs", costs(answer.cost, runs[0].state === "running"), " span"),
       sheet("instruments and what they cost", instruments(answer.instruments, answer.shared, runs[0].state === "running"), " span")));
   }
 
@@ -65,9 +66,56 @@ function coverage(answer) {
   return el("p", { class: "muted", text: "The run does not say what it covers." });
 }
 
+// What was allowed and used, and what each tier of cost was tracked for.
+function costs(spent, running) {
+  if (!spent.tiers.length) {
+    return el("p", { class: "muted", text: running ? "No tracked step was timed yet." : "The run does not say what its tracked steps cost." });
+  }
+  const part = spent.free ? "of the training time, free seconds too" : "of the training time";
+  const titles = ["tier", "tracked steps", "now every", "ms more than a plain step", "the first", part];
+  const head = el("tr", {}, ...titles.map((title) => el("th", { scope: "col", class: title === "tier" || title === part ? null : "number", text: title })));
+  const most = Math.max(...spent.tiers.map((one) => one.share ?? 0)) || 1;
+  const body = el("tbody", {}, ...spent.tiers.map((one) => tier(one, most)));
+  return el("div", {}, account(spent), el("div", { class: "scroll" }, el("table", { class: "facts-table" }, el("thead", {}, head), body)));
+}
+
+function account(spent) {
+  const words = [];
+  if (spent.used !== null) words.push(`${percent(spent.used)} of the training time`);
+  if (spent.spent !== null) words.push(`${number(spent.spent, 3)} s in all${spent.free ? `, ${number(spent.free, 3)} s of them free` : ""}`);
+  if (spent.plain !== null) words.push(`a plain step takes ${number(spent.plain, 3)} ms`);
+  if (spent.estimated) words.push("by the tracker's own clock, until a plain step is seen");
+  const line = el("p", { class: "spent" });
+  if (spent.allowed !== null && spent.used !== null) {
+    const over = spent.used > 1.2 * spent.allowed ? "why" : null;
+    const label = `${percent(spent.used)} used of ${percent(spent.allowed)} allowed`;
+    line.append(el("meter", { min: 0, max: Math.max(spent.allowed, spent.used), "aria-label": label, value: spent.used }),
+      el("strong", { class: over, text: label }));
+    words.shift();
+  }
+  line.append(el("span", { text: words.join(" \u00b7 ") }));
+  return line;
+}
+
+function tier(one, most) {
+  return el("tr", {},
+    el("th", { scope: "row", text: one.name }),
+    el("td", { class: "number", text: whole(one.tracked) }),
+    el("td", { class: "number", text: one.interval === null ? "–" : `${number(Math.round(one.interval))} steps` }),
+    el("td", { class: "number", text: number(one.milliseconds, 3) }),
+    el("td", { class: "number", text: number(one.first, 3) }),
+    share(one.share, most));
+}
+
+function share(value, most) {
+  if (value === null) return el("td", { class: "muted", text: "–" });
+  const bar = el("meter", { max: most, min: 0, "aria-hidden": "true", value });
+  return el("td", { class: "cost" }, bar, el("span", { text: percent(value) }));
+}
+
 function instruments(all, shared, running) {
   if (!all.length && !shared.length) return el("p", { class: "muted", text: running ? "Nothing was recorded yet." : "Nothing was recorded." });
-  const titles = ["instrument", "kind", "level", "values", "last step", "ms per tracked step", "undefined"];
+  const titles = ["instrument", "kind", "level", "values", "last step", "ms each time", "undefined"];
   const most = Math.max(...[...all, ...shared].map((one) => one.milliseconds ?? 0)) || 1;
   const head = el("tr", {}, ...titles.map((title) => el("th", { scope: "col", text: title })));
   const body = el("tbody", {}, ...shared.map((one) => together(one, most)), ...all.map((one) => instrument(one, most)));

@@ -55,12 +55,12 @@ def outer_1d(row: Tensor, col: Tensor, factor: float, bins: Bins) -> Tensor:
 def outer_2d(row: Tensor, col: Tensor, factor: float, theta: Tensor, gradient: Bins, parameter: Bins) -> Tensor:
     """Histogram of ((row_no * factor) * col_ni, theta_oi): int64 [gradient bins, parameter bins]."""
     row, col = row.contiguous(), col.contiguous()
-    return _plane(row, col, factor, theta.reshape(row.shape[1], col.shape[1]), gradient, parameter)
+    return _plane(row, col, factor, theta.detach().reshape(row.shape[1], col.shape[1]), gradient, parameter)
 
 
 def scan_2d(g: Tensor, factor: float, theta: Tensor, gradient: Bins, parameter: Bins) -> Tensor:
     """Histogram of (factor * g_nd, theta_d) for ``g`` [N, D]: int64 [gradient bins, parameter bins]."""
-    return _plane(g.contiguous(), None, factor, theta.reshape(1, g.shape[1]), gradient, parameter)
+    return _plane(g.contiguous(), None, factor, theta.detach().reshape(1, g.shape[1]), gradient, parameter)
 
 
 def _plane(left: Tensor, right: Tensor | None, factor: float, theta: Tensor, bins: Bins, parameter: Bins) -> Tensor:

@@ -4,15 +4,14 @@
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 
-from cockpit.engine.kernels.shared_program import EDGE, GAP, PIECE, RADIUS, clear, settle, tally
+from cockpit.engine.kernels.shared_program import GAP, PIECE, RADIUS, clear, settle, tally
 
 
 @triton.jit
 def row_elements(row, o, end, factor, top, bottom, table):
     """The elements of a row, and which of them have products that must be looked at.
 
-    The others are decided by signs: no product reaches the radius, and none but those with zeros is rounded to zero (or
-    falls short of an edge that is zero up to rounding).
+    The others are decided by signs: no product reaches the radius, and none but those with zeros is rounded to zero.
     """
     r = tl.load(row + o, mask=o < end, other=0.0).to(tl.float32) * factor
     plain = (tl.abs(r) * top < tl.load(table + RADIUS)) & ((tl.abs(r) * bottom > tl.load(table + GAP)) | (r == 0.0))
@@ -31,7 +30,7 @@ def look_again(
     top,
     bottom,
     seen,
-    under,
+    minus,
     found,
     counts,
     table,
@@ -46,8 +45,8 @@ def look_again(
         i = start + place % COLUMNS
         r, mixed = row_elements(row, first + place // COLUMNS, end, factor, top, bottom, table)
         x = r * tl.load(col + i, mask=i < inputs, other=0.0).to(tl.float32)
-        seen, under, found = tally(x, mixed & (i < inputs), seen, under, found, counts, table, WIDTH, STEPS)
-    return seen, under, found
+        seen, minus, found = tally(x, mixed & (i < inputs), seen, minus, found, counts, table, WIDTH, STEPS)
+    return seen, minus, found
 
 
 @triton.jit(do_not_specialize=["outputs", "units", "blocks", "rows_each", "factor"])
@@ -77,7 +76,6 @@ def outer_program(
     counts += pid.to(tl.int64) * WIDTH
     clear(counts, WIDTH)
     seen = tl.zeros([WIDTH], tl.int32)
-    edge = tl.load(table + EDGE)
     radius = tl.load(table + RADIUS)
     begin = pid % blocks * rows_each
     end = tl.minimum(begin + rows_each, outputs)
@@ -104,29 +102,26 @@ def outer_program(
     rising = tl.sum((plain & (r > 0.0)).to(tl.int32), axis=0)
     falling = tl.sum((plain & (r < 0.0)).to(tl.int32), axis=0)
     negative = rising * down + falling * up
-    positive = rising * up + falling * down
-    nil = tl.sum(plain.to(tl.int32), axis=0) * inputs - negative - positive
+    other = tl.sum(plain.to(tl.int32), axis=0) * inputs - negative
 
     if tl.sum(mixed.to(tl.int32), axis=0) > 0:
         below = tl.zeros([COLUMNS], tl.int32)
         rest = 0
-        under = 0
+        minus = 0
         found = 0
-        padding = 0
         for first in range(begin, end, ROWS):
             some, unclear = row_elements(row, first + tl.arange(0, ROWS), end, factor, top, bottom, table)
             lines = tl.sum(unclear.to(tl.int32), axis=0)
             if lines > 0:
                 rest += lines * inputs
-                padding += tl.cdiv(inputs, COLUMNS) * ROWS * COLUMNS - lines * inputs
                 some = tl.where(unclear, some, 0.0)
                 for start in range(0, inputs, COLUMNS):
                     i = start + tl.arange(0, COLUMNS)
                     c = tl.load(col + i, mask=i < inputs, other=0.0).to(tl.float32)
                     x = some[:, None] * c[None, :]
-                    below += tl.sum((x < edge).to(tl.int32), axis=0)
+                    below += tl.sum((x < 0.0).to(tl.int32), axis=0)
                     if (tl.max(tl.abs(x)) < radius) == 0:
-                        seen, under, found = look_again(
+                        seen, minus, found = look_again(
                             row,
                             first,
                             end,
@@ -137,7 +132,7 @@ def outer_program(
                             top,
                             bottom,
                             seen,
-                            under,
+                            minus,
                             found,
                             counts,
                             table,
@@ -146,7 +141,7 @@ def outer_program(
                             ROWS,
                             COLUMNS,
                         )
-        under = tl.sum(below) - under - tl.where(edge > 0.0, padding, 0)
-        negative += under
-        positive += rest - found - under
-    settle(counts, seen, negative, positive, nil, table, WIDTH)
+        minus = tl.sum(below) - minus
+        negative += minus
+        other += rest - found - minus
+    settle(counts, seen, negative, other, table, WIDTH)

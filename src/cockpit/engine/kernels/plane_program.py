@@ -4,7 +4,7 @@
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 
-from cockpit.engine.kernels.shared_program import BELOW, EDGE, PIECE, RADIUS, ZERO, bin_of, number
+from cockpit.engine.kernels.shared_program import BELOW, PIECE, RADIUS, ZERO, bin_of, number
 
 SAMPLES = tl.constexpr(4)  # looked at before anything is decided
 NARROW = tl.constexpr(8)  # parameter bins of a tile that are summed up before they are counted
@@ -86,7 +86,6 @@ def plane_program(
     i = corner[1] + tl.arange(0, COLUMNS)
     inside = (o < outputs)[:, None] & (i < inputs)[None, :]
     radius = tl.load(table + RADIUS)
-    edge = tl.load(table + EDGE)
     begin = pid % splits * each
     end = tl.minimum(begin + each, samples)
     below = tl.zeros([ROWS, COLUMNS], tl.int32)
@@ -95,13 +94,13 @@ def plane_program(
         top = tl.zeros([ROWS, COLUMNS], tl.float32)
         for step in tl.static_range(SAMPLES):
             x = tile_of(left, right, first + step, end, o, i, outputs, inputs, factor, OUTER)
-            below += (x < edge).to(tl.int32)
+            below += (x < 0.0).to(tl.int32)
             top = tl.maximum(top, tl.abs(x))
         if (tl.max(top) < radius) == 0:
             for n in range(first, tl.minimum(first + SAMPLES, end)):
                 x = tile_of(left, right, n, end, o, i, outputs, inputs, factor, OUTER)
                 beyond += (tl.abs(x) >= radius).to(tl.int32)
-                below -= ((x < edge) & (tl.abs(x) >= radius)).to(tl.int32)
+                below -= ((x < 0.0) & (tl.abs(x) >= radius)).to(tl.int32)
             for n in range(first, tl.minimum(first + SAMPLES, end)):
                 for piece in range(0, ROWS * COLUMNS, PIECE):
                     place = piece + tl.arange(0, PIECE)
@@ -118,7 +117,5 @@ def plane_program(
                         tl.atomic_add(counts + cell, wanted.to(tl.int64), mask=wanted, sem="relaxed")
     parameter = tl.load(theta + (o * inputs)[:, None] + i[None, :], mask=inside, other=0.0).to(tl.float32)
     k = bin_of(parameter, inside, parameter_table, PARAMETER_STEPS)
-    padding = tl.cdiv(end - begin, SAMPLES) * SAMPLES - (end - begin)
-    below -= tl.where(edge > 0.0, padding, 0)
     other = (end - begin) - beyond - below
     add_signs(below, other, k, inside, counts, number(table, BELOW), number(table, ZERO), bins)

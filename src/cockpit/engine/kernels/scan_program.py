@@ -4,7 +4,7 @@
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 
-from cockpit.engine.kernels.shared_program import EDGE, PIECE, RADIUS, clear, folded, settle, tally
+from cockpit.engine.kernels.shared_program import PIECE, RADIUS, clear, folded, settle, tally
 
 
 @triton.jit
@@ -23,7 +23,7 @@ def look_again(
     size,
     factor,
     seen,
-    under,
+    minus,
     found,
     row,
     table,
@@ -39,8 +39,8 @@ def look_again(
         d = start + place % COLUMNS
         inside = (n < samples) & (d < size)
         x = tl.load(g + n.to(tl.int64) * size + d, mask=inside, other=0.0).to(tl.float32) * factor
-        seen, under, found = tally(x, inside, seen, under, found, row, table, WIDTH, STEPS)
-    return seen, under, found
+        seen, minus, found = tally(x, inside, seen, minus, found, row, table, WIDTH, STEPS)
+    return seen, minus, found
 
 
 @triton.jit(do_not_specialize=["samples", "units", "splits", "tiles_each", "factor"])
@@ -83,10 +83,9 @@ def scan_program(
         clear(row, WIDTH)
         seen = tl.zeros([WIDTH], tl.int32)
         below = tl.zeros([ROWS, COLUMNS // 4], tl.int32)
-        under = 0
+        minus = 0
         found = 0
         radius = tl.load(table + RADIUS)
-        edge = tl.load(table + EDGE)
     for start in range(begin, end, COLUMNS):
         columns = start + tl.arange(0, COLUMNS)
         inside = columns < size
@@ -102,10 +101,10 @@ def scan_program(
         if VECTORS > 3:
             dot3 += product(x, vectors + 3 * size, columns, inside, ROWS, COLUMNS)
         if COUNT:
-            below += folded((x < edge).to(tl.int32), ROWS, COLUMNS)
+            below += folded((x < 0.0).to(tl.int32), ROWS, COLUMNS)
             if (tl.max(tl.abs(x)) < radius) == 0:
-                seen, under, found = look_again(
-                    g, first, start, samples, size, factor, seen, under, found, row, table, WIDTH, STEPS, ROWS, COLUMNS
+                seen, minus, found = look_again(
+                    g, first, start, samples, size, factor, seen, minus, found, row, table, WIDTH, STEPS, ROWS, COLUMNS
                 )
     to = sums + split.to(tl.int64) * (1 + VECTORS) * samples + n
     tl.store(to, tl.sum(square, axis=1), mask=real)
@@ -119,6 +118,5 @@ def scan_program(
         tl.store(to + 4 * samples, tl.sum(dot3, axis=1), mask=real)
     if COUNT:
         whole = tl.sum(real.to(tl.int32)) * (end - begin)
-        padding = tl.cdiv(end - begin, COLUMNS) * ROWS * COLUMNS - whole
-        negative = tl.sum(below) - under - tl.where(edge > 0.0, padding, 0)
-        settle(row, seen, negative, whole - found - negative, 0, table, WIDTH)
+        negative = tl.sum(below) - minus
+        settle(row, seen, negative, whole - found - negative, table, WIDTH)

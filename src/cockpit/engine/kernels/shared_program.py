@@ -12,14 +12,12 @@ from cockpit.engine.kernels import tables
 
 HEADER = tl.constexpr(tables.HEADER)
 RADIUS = tl.constexpr(tables.RADIUS)
-EDGE = tl.constexpr(tables.EDGE)
 GAP = tl.constexpr(tables.GAP)
 LOW = tl.constexpr(tables.LOW)
 INVERSE = tl.constexpr(tables.INVERSE)
 LAST = tl.constexpr(tables.LAST)
 BELOW = tl.constexpr(tables.BELOW)
 ZERO = tl.constexpr(tables.ZERO)
-NIL = tl.constexpr(tables.NIL)
 PIECE = tl.constexpr(512)
 FEW = tl.constexpr(32)
 
@@ -46,13 +44,13 @@ def bin_of(x, wanted, table, STEPS: tl.constexpr):
 
 
 @triton.jit
-def tally(x, inside, seen, under, found, row, table, WIDTH: tl.constexpr, STEPS: tl.constexpr):
+def tally(x, inside, seen, minus, found, row, table, WIDTH: tl.constexpr, STEPS: tl.constexpr):
     """Count what is large in a piece: few straight into the row of counts, many in ``seen``.
 
-    Returns ``seen``, and of the large elements met so far, how many lie below the edge at zero and how many there are.
+    Returns ``seen``, and of the large elements met so far, how many are negative and how many there are.
     """
     large = (tl.abs(x) >= tl.load(table + RADIUS)) & inside
-    both = tl.sum(large.to(tl.int32) + ((x < tl.load(table + EDGE)) & large).to(tl.int32) * 65536, axis=0)
+    both = tl.sum(large.to(tl.int32) + ((x < 0.0) & large).to(tl.int32) * 65536, axis=0)
     many = both % 65536
     if many > 0:
         k = bin_of(x, large, table, STEPS)
@@ -60,7 +58,7 @@ def tally(x, inside, seen, under, found, row, table, WIDTH: tl.constexpr, STEPS:
             tl.atomic_add(row + k, large.to(tl.int32), mask=large, sem="relaxed")
         else:
             seen += tl.histogram(tl.where(large, k, WIDTH - 1), WIDTH)  # the last place is no bin
-    return seen, under + both // 65536, found + many
+    return seen, minus + both // 65536, found + many
 
 
 @triton.jit
@@ -77,9 +75,8 @@ def clear(row, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def settle(row, seen, negative, positive, nil, table, WIDTH: tl.constexpr):
+def settle(row, seen, negative, other, table, WIDTH: tl.constexpr):
     """Add what was seen beyond the first edges, and the signs of the rest."""
     tl.atomic_add(row + tl.arange(0, WIDTH), seen, mask=seen > 0, sem="relaxed")
     tl.atomic_add(row + number(table, BELOW), negative, sem="relaxed")
-    tl.atomic_add(row + number(table, ZERO), positive, sem="relaxed")
-    tl.atomic_add(row + number(table, NIL), nil, sem="relaxed")
+    tl.atomic_add(row + number(table, ZERO), other, sem="relaxed")

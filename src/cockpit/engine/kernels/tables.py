@@ -1,7 +1,7 @@
 """What a kernel has to know of bins: a few numbers and the edges, made once for each device and kept there.
 
-A float32 x is not below a float64 edge exactly if it is not below the least float32 that is not below the edge. So the
-edges are kept in float32, rounded up, and kernels compare in float32: every answer is that of the float64 comparison.
+The edges are kept in float32, rounded up (``Bins.thresholds``), and kernels compare in float32: every answer is that of
+the comparison in float64.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from torch import Tensor
 from cockpit.engine.binning import Bins
 
 HEADER = 16  # numbers before the edges
-RADIUS, EDGE, GAP, LOW, INVERSE, LAST, BELOW, ZERO, NIL = range(9)  # their places
+RADIUS, GAP, LOW, INVERSE, LAST, BELOW, ZERO = range(7)  # their places
 
 
 @dataclass(frozen=True)
@@ -37,31 +37,25 @@ def table_of(bins: Bins, device: torch.device) -> Table:
 
 def numbers(bins: Bins) -> tuple[NDArray[np.float32], int]:
     """Return the numbers of the table, and the number of halvings."""
-    inner = bins.edges[1:-1]
     radius, below, zero = bins.near_zero
-    near = inner[below] if below != zero else 0.0  # the edge at zero: zero itself, up to rounding
     trusted = _guess_is_near(bins)
     steps = 2 if trusted else max(10, (bins.count - 1).bit_length())  # few values: kernels are built for each
     values = np.full(HEADER + bins.count + 2**steps, np.nan, np.float32)
-    values[RADIUS] = max(-round_up(-radius), np.float32(2.0**-149))  # not zero: the zeros that fill up tiles are inside
-    values[EDGE] = round_up(near)
-    values[GAP] = round_up(abs(near)) if below != zero else -1.0
+    values[RADIUS] = rounded_down(radius)
+    values[GAP] = 0.0 if below != zero else -1.0  # products of two numbers must exceed it to have a sign that counts
     values[LOW] = bins.low if trusted else 0.0
     values[INVERSE] = bins.count / (bins.high - bins.low) if trusted else 0.0
     values[LAST] = bins.count - 1
     values[BELOW], values[ZERO] = below, zero
-    values[NIL] = np.searchsorted(inner, 0.0, side="right")
     values[HEADER] = -np.inf
-    values[HEADER + 1 : HEADER + bins.count] = round_up(inner)
+    values[HEADER + 1 : HEADER + bins.count] = bins.thresholds
     return values, steps
 
 
-def round_up(numbers: NDArray[np.float64] | float) -> NDArray[np.float32]:
-    """Return the least float32 that is not below each number."""
-    exact = np.asarray(numbers, np.float64)
+def rounded_down(radius: float) -> np.float32:
+    """Return a float32 just below the radius, but not zero: the zeros that fill up tiles must lie inside."""
     with np.errstate(over="ignore", under="ignore"):
-        rounded = exact.astype(np.float32)
-        return np.where(rounded < exact, np.nextafter(rounded, np.float32(np.inf)), rounded)
+        return max(np.nextafter(np.float32(radius), np.float32(0)), np.float32(2.0**-149))
 
 
 def _guess_is_near(bins: Bins) -> bool:
