@@ -164,7 +164,7 @@ def test_the_program_and_the_report(tmp_path: Path) -> None:
     assert text.endswith("<!-- cpu:end -->\nafter\n")
     assert "old" not in text
     assert "| tiny |" in text
-    assert "overhead.py --all --only nets" in text
+    assert f"Repeat: `{machine['command']}`" in text
     assert (tmp_path / "speed-cpu-nets.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -29,6 +29,7 @@ from cockpit.engine.replay import Replay
 from cockpit.engine.scaler import LossScale
 from cockpit.engine.settings import Settings
 from cockpit.explain import explain
+from cockpit.pace import tier_of
 from cockpit.quantities import resolve
 from cockpit.recording import Recording, choose_folder
 from cockpit.roster import Roster
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from cockpit.plots.notebook import Display
 
 log = logging.getLogger("cockpit")
+
+PATIENCE = 50  # tracked steps before one is recorded for replay, where no time is free: recording must pay
 
 
 def watch(
@@ -85,12 +88,13 @@ def watch(
     check_parts(model, optimizers, loss_fn)
     check_options(batch_axis, batch_size, losses, scaler, step, steps)
     chosen = resolve(quantities)
-    schedule: Schedule = Budget(budget, grace)
+    schedule: Schedule = Budget(budget, grace, tiers={tier_of(q) for q in chosen if not q.scheduled}, steps=steps)
     if every is not None:
         schedule = as_schedule(every)
     settings = Settings(batch_axis, batch_size, losses, Finder(batch_axis), LossScale(scaler), seed=seed)
     if any(parameter.is_cuda for parameter in model.parameters()) and _allowed("COCKPIT_REPLAY"):
         settings.programs.replayer = Replay
+        settings.programs.patience = 1 if every is not None or grace >= 1 else PATIENCE
     folder = None if _disabled() else choose_folder(run, type(model).__name__)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
     if folder is not None:
@@ -139,14 +143,17 @@ class Watch:
         self._hooks: list[Any] = []
         self._armed = ExitStack()
         self._armed_for: tuple[bool, bool] | None = None  # what the forward pass runs under; None: no hooks
+        self._alone = len(optimizers) == 1
         self._closed = _disabled()
         measured = [] if self._closed else quantities
         roster = Roster(model, optimizers)
         self._compiled = _is_compiled(model)
         self._tracker = Tracker(roster.trainable, measured, schedule, settings, roster.learning_rates)
+        self._pace = self._tracker.pace
         if not self._closed:
             for optimizer in optimizers:
-                self._hooks.append(optimizer.register_step_pre_hook(self._before_update))
+                if not self._alone:  # which of them steps first says where a step begins
+                    self._hooks.append(optimizer.register_step_pre_hook(self._before_update))
                 self._hooks.append(optimizer.register_step_post_hook(self._after_update))
             self._open()
 
@@ -275,7 +282,8 @@ class Watch:
     def _open(self) -> None:
         """Begin a step: hooks are in place only if it is tracked, and stay from one tracked step to the next."""
         if not self._tracker.open(self.step):
-            self._disarm()
+            if self._armed_for is not None:
+                self._disarm()
             return
         recorder = self._tracker.recorder
         twice = recorder is not None and double_backward(recorder.needs)
@@ -293,6 +301,8 @@ class Watch:
                 self._armed.callback(handle.remove)
         tap.listen(self._tracker)
         self._armed.callback(tap.leave, self._tracker)
+        if self._alone:
+            self._armed.callback(self._optimizers[0].register_step_pre_hook(self._before_update).remove)
         if eagerly:
             eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
             self._armed.callback(eager.release)
@@ -329,6 +339,12 @@ class Watch:
             self._tracker.before_update()
 
     def _after_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        pace = self._pace
+        if pace.resting and self._alone:
+            pace.resting -= 1
+            pace.rested += 1
+            self.step += 1
+            return
         self._stepped.add(id(optimizer))
         if len(self._stepped) == len(self._optimizers):
             self._finish_step()

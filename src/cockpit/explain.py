@@ -69,7 +69,7 @@ def _undefined(tracker: Tracker) -> list[str]:
 def _cost(tracker: Tracker) -> list[str]:
     found = ledger({"cost": cost(tracker)})
     if not found.counts.get(WHOLE):
-        return []
+        return [*_plain(found), *_budget(found)]
     return [*_plain(found), *_tiers(found), *_parts(found), *_budget(found)]
 
 
@@ -88,7 +88,7 @@ def cost(tracker: Tracker) -> dict[str, Any]:
 def _plain(found: Ledger) -> list[str]:
     if found.plain is None:
         return []
-    return [f"A plain step takes {_ms(found.plain)}; tracked ones are compared with those around them."]
+    return [f"A plain step takes {_ms(found.plain)}; what a tracked one takes more is its cost."]
 
 
 def _tiers(found: Ledger) -> list[str]:

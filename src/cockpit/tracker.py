@@ -1,7 +1,8 @@
 """Decides what is due at a step, measures it when the moment comes, and keeps the records."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,9 +12,10 @@ from cockpit.agenda import Agenda
 from cockpit.core.errors import why
 from cockpit.core.history import History
 from cockpit.core.record import Record
-from cockpit.core.schedule import Budget, Schedule
+from cockpit.core.schedule import Schedule
 from cockpit.coverage import Coverage
 from cockpit.departure import Departure
+from cockpit.engine import kernels
 from cockpit.engine.motion import Motion
 from cockpit.engine.needs import UPDATE, Need
 from cockpit.engine.observation import NEW_REGULARISER, Observation
@@ -24,6 +26,7 @@ from cockpit.engine.reduction import CENTRE, SCATTER
 from cockpit.engine.settings import Settings
 from cockpit.journal import Journal
 from cockpit.measurements import Measurements
+from cockpit.pace import Pace
 from cockpit.quantities import QUANTITIES
 from cockpit.quantities._base import Quantity
 
@@ -47,6 +50,8 @@ class Tracker:
         self._begin = time.perf_counter()
         #: parameters at the start of the run, for the quantities that ask
         self.start = {name: p.detach().clone() for name, p in parameters().items()} if self._keeps_start() else {}
+        first = next(iter(parameters().values()), None)
+        self.pace = Pace(schedule, None if first is None else first.device)
         self._due: list[Quantity] = []
         self._agenda = Agenda()
         self._agendas: dict[Any, Agenda] = {}
@@ -74,8 +79,10 @@ class Tracker:
 
     def open(self, step: int) -> bool:
         """Begin a step; True if anything is measured in it."""
-        self._due = self._quantities_due(step)
+        self._due = self.pace.due(step, self.quantities)
         ending = self._departure is not None and self._departure.step == step - 1
+        if ending:
+            self.pace.resting = 0
         if not ending:
             self._departure = None
         self.recorder, self._observation, self._program, self._measured = None, None, None, 0
@@ -89,17 +96,6 @@ class Tracker:
         recorder.replayable = usual and agenda.constant and not recorder.retain
         self._remember_start(parameters)
         return True
-
-    def _quantities_due(self, step: int) -> list[Quantity]:
-        by_default, due = None, []
-        for quantity in self.quantities:
-            if quantity.scheduled:
-                wanted = quantity.should_compute(step)
-            else:
-                wanted = by_default = bool(self.schedule(step)) if by_default is None else by_default
-            if wanted:
-                due.append(quantity)
-        return due
 
     def _plan(self, arriving: Sequence[Quantity]) -> Agenda:
         """What the quantities of a step need; remembered, because it is the same at most steps."""
@@ -154,7 +150,7 @@ class Tracker:
         if recorder is None:
             return
         begin = time.perf_counter()
-        with torch.no_grad(), torch.autocast(_device(recorder.parameters), enabled=False):
+        with self._ours(recorder):
             step = self._replay(recorder)
             if step is None:
                 step = self._observe(recorder)
@@ -169,6 +165,16 @@ class Tracker:
             self._measurements.settle()
         self._measured = len(recorder.microbatches)
         recorder.seconds += time.perf_counter() - begin
+
+    @contextmanager
+    def _ours(self, recorder: Recorder) -> Iterator[None]:
+        """What computations of ours run under."""
+        with torch.no_grad(), torch.autocast(_device(recorder.parameters), enabled=False):
+            if self.pace.frugal:
+                with kernels.held_back(True):
+                    yield
+            else:
+                yield
 
     def _replay(self, recorder: Recorder) -> Observation | None:
         """Observe by replaying a recorded step; None if there is no recording that fits."""
@@ -273,7 +279,7 @@ class Tracker:
         elif departure is not None and not recorder.microbatches:
             self._never_arrived(departure, recorder.flaw or "no backward pass was seen in the step after")
         step = self._observation or self._observe(recorder)
-        with torch.no_grad(), torch.autocast(_device(recorder.parameters), enabled=False):
+        with self._ours(recorder):
             if self._program is not None:
                 self._program.step(step)
             elif self._motion.marked:
@@ -291,8 +297,7 @@ class Tracker:
         step.release()
         self._measurements.settle()
         recorder.seconds += time.perf_counter() - begin
-        if isinstance(self.schedule, Budget):
-            self.schedule.spend(recorder.seconds)
+        self.pace.spend(recorder.seconds)
         self.coverage.book("tracked steps", recorder.seconds)
         if recorder.curvature_seconds:
             self.coverage.book("curvature", recorder.curvature_seconds)

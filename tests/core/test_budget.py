@@ -11,6 +11,7 @@ from tests.core.training import COSTS, Training
 
 from cockpit.core.budget import BEFORE, HORIZON, LATEST, Budget
 from cockpit.core.errors import CockpitError
+from cockpit.core.meter import UNSEEN
 
 STEPS = 2000
 CHEAP = {1: 0.5}
@@ -312,7 +313,7 @@ def test_what_the_end_of_a_plain_step_takes_is_estimated() -> None:
     for step in range(2000):
         ticks[0] += 3e-4
         assert budget.turn(step) == 0
-    assert budget.standing == pytest.approx(2000 * 2e-6, rel=0.05)
+    assert budget.standing == pytest.approx(2000 * UNSEEN * 2e-6, rel=0.05)
 
 
 def test_a_no_is_cheap() -> None:

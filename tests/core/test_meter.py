@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.core.meter import AFTER, COLD, WAITING, Meter, name
+from cockpit.core.meter import AFTER, COLD, UNSEEN, WAITING, Meter, name
 
 PLAIN = 0.01
 
@@ -47,9 +47,9 @@ def test_what_we_take_between_two_steps_is_ours() -> None:
     for step in range(10):
         meter.began(step * 1.0)
         meter.ended(step, 0, step * 1.0 + 0.9)
-    assert meter.standing == pytest.approx(9 * 0.1)
+    assert meter.standing == pytest.approx(9 * UNSEEN * 0.1)
     assert meter.plain == pytest.approx(0.9)
-    assert meter.report()["used"] == pytest.approx(0.9 / 9)
+    assert meter.report()["used"] == pytest.approx(UNSEEN * 0.9 / 9)
 
 
 def test_stamps_come_from_the_clock() -> None:
@@ -58,7 +58,7 @@ def test_stamps_come_from_the_clock() -> None:
     for step in range(2):
         meter.began()
         meter.ended(step)
-    assert (meter.steps, meter.plain, meter.standing) == (2, 2.0, 0.5)
+    assert (meter.steps, meter.plain, meter.standing) == (2, 2.0, UNSEEN * 0.5)
 
 
 def test_a_step_that_was_never_ended_is_not_booked() -> None:

@@ -28,12 +28,15 @@ def drawn(size: float, *shape: int, dtype: torch.dtype = torch.float32) -> Tenso
     return x
 
 
-@pytest.fixture(params=["compared", "looked up", "chosen"])
+@pytest.fixture(params=["compared", "compared by threads", "looked up", "chosen"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Make one of the two ways look cheap."""
+    """Make one of the ways look cheap."""
+    if request.param == "compared by threads":
+        monkeypatch.setattr(histograms, "MEDIUM", 0)
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     if request.param != "chosen":
         for name in ("PASS", "PASS_EACH"):
-            monkeypatch.setattr(histograms, name, 0.0 if request.param == "compared" else 1.0)
+            monkeypatch.setattr(histograms, name, 1.0 if request.param == "looked up" else 0.0)
     return str(request.param)
 
 

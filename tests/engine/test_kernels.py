@@ -217,7 +217,7 @@ def test_outer_1d(shape: tuple[int, int, int], scale: float) -> None:
     row, col = random(samples, outputs, scale=scale), random(samples, inputs, seed=1)
     row[:, ::5] = 0.0
     col[:, ::7] = -0.0
-    for bins in MORE:
+    for bins in MORE if outputs < 100 else MORE[:1]:  # many rows take the interpreter long
         assert kernels.outer_1d(row, col, 2.5, bins).tolist() == reference_1d(outer(row, col, 2.5), bins)
 
 

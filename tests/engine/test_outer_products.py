@@ -81,7 +81,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("name", BINS)
 def test_any_factors(way: str, name: str) -> None:
     bins = BINS[name]
-    for seed in range(150):
+    for seed in range(60):
         row, col = drawn(seed)
         found = Products(row, col).histogram(bins)
         np.testing.assert_array_equal(found, expected_1d(row, col, bins), err_msg=f"seed {seed}")
@@ -94,7 +94,7 @@ def test_any_factors_jointly(name: str, parameter: Bins, looked_up: bool, monkey
     monkeypatch.setattr(outer_joint, "LOOK_UP", 0.0 if looked_up else 1.0)
     monkeypatch.setattr(outer_joint, "BLOCK", 100)
     bins = BINS[name]
-    for seed in range(40):
+    for seed in range(15):
         row, col = drawn(seed)
         theta = torch.randn(row.shape[1], col.shape[1], generator=torch.Generator().manual_seed(seed))
         for size in (1e-3, 1.0):
@@ -175,3 +175,11 @@ def test_counts_beyond_the_exact_range_of_single_precision() -> None:
     theta = torch.zeros(5000, 5000)
     assert products.histogram(bins).tolist() == [2 * 5000 * 5000, 0]
     assert joint(products, Axis(theta, parameter), bins).tolist() == [[0, 2 * 5000 * 5000], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "least"),
+    [([0.0, 3.0, 1e-44], 1e-44), ([0.0, -0.0], float("inf")), ([-0.0, 2.0], 2.0), ([], float("inf")), ([3e38], 3e38)],
+)
+def test_least_number_above_zero(numbers: list[float], least: float) -> None:
+    assert outer_products._least(np.array(numbers, np.float32)) == np.float32(least)

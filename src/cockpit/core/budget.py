@@ -15,7 +15,7 @@ from math import inf, log1p
 from typing import Any
 
 from cockpit.core.errors import CockpitError
-from cockpit.core.meter import FEWEST, PRIOR, STARTUP, Meter, Timed, prior
+from cockpit.core.meter import FEWEST, PRIOR, STARTUP, UNSEEN, Meter, Timed, prior
 
 HORIZON = 1000  # steps after which the early ones are paid for
 EARLY = 0.4  # part of what these steps earn that is spread evenly over log(step)
@@ -97,7 +97,8 @@ class Budget(Meter):
         """
         now, began = self.clock(), self._began
         seconds = inf if began is None else now - began
-        if self._after or self._seen % STARTUP == 0 or not self._floor <= seconds < self._pause or self._seen < STARTUP:
+        learns = self._seen < STARTUP or self._seen % STARTUP == STARTUP - 1
+        if learns or self._after or not self._floor <= seconds < self._pause:
             return self._turn(step, now)
         self._began = now
         self.steps += 1
@@ -108,7 +109,7 @@ class Budget(Meter):
         self.trained += seconds
         tier = 0 if self.trained < self._next else self.due(step + 1)
         if self._seen % STARTUP == 1:
-            self.standing += (STARTUP - 1) * min(self.clock() - now, TURN)
+            self.standing += (STARTUP - 1) * UNSEEN * min(self.clock() - now, TURN)
         return tier
 
     def _turn(self, step: int, now: float) -> int:
@@ -117,6 +118,10 @@ class Budget(Meter):
         tier = self.due(step + 1)
         self.began()
         return tier
+
+    def idle(self) -> int:
+        """Steps after this one, found not to be due, at which nothing can be due either."""
+        return self.rest(self._next - self.trained) if self._accounts else 0
 
     def forget(self, step: int) -> None:
         """A step that was due will never be booked: the loop was left."""

@@ -21,6 +21,8 @@ PAUSE = 4.0  # times what is typical: longer than that is not training
 RECENT = 9  # tracked steps that say what the next one will cost
 COLD = 0.05  # seconds: the most that being the first may have cost
 FACTOR = 20.0  # times what the tracker spent itself: the most that it may have slowed a step
+UNSEEN = 2.0  # times what stamps show of our own work between two steps: the calls of hooks, caches that it evicts
+TOGETHER = 0.003  # seconds of plain steps that are booked together
 WAITING = 1024  # tracked steps that may wait for a plain one to be compared with
 
 
@@ -107,16 +109,23 @@ class Meter:
         """A step begins now; the time since the last one ended was ours."""
         stamp = self.clock() if stamp is None else stamp
         if self._ended is not None:
-            self.standing += stamp - self._ended
+            self.standing += UNSEEN * (stamp - self._ended)
         self._began, self._ended = stamp, None
 
     def ended(
-        self, step: int, tier: int = 0, stamp: float | None = None, *, own: float = 0.0, idle: float = 0.0
+        self,
+        step: int,
+        tier: int = 0,
+        stamp: float | None = None,
+        *,
+        own: float = 0.0,
+        idle: float = 0.0,
+        count: int = 1,
     ) -> None:
-        """A step is over now; see :meth:`book`."""
+        """A step is over now, or ``count`` plain ones in a row; see :meth:`book`."""
         stamp = self.clock() if stamp is None else stamp
         if self._began is not None:
-            self.book(step, stamp - self._began, tier, own, idle)
+            self.book(step, stamp - self._began, tier, own, idle, count)
         self._began, self._ended = None, stamp
 
     def stand(self, seconds: float) -> None:
@@ -125,7 +134,9 @@ class Meter:
 
     # ---- bookings
 
-    def book(self, step: int, seconds: float, tier: int = 0, own: float = 0.0, idle: float = 0.0) -> None:
+    def book(
+        self, step: int, seconds: float, tier: int = 0, own: float = 0.0, idle: float = 0.0, count: int = 1
+    ) -> None:
         """Take the time of a step.
 
         Args:
@@ -134,8 +145,9 @@ class Meter:
             tier: The dearest tier that was tracked in it; 0: none.
             own: Seconds of it that the tracker knows to have spent itself.
             idle: Seconds of it before its forward pass began: a pause there, an evaluation say, is not ours.
+            count: Plain steps that took these seconds together; ``step`` is the first of them.
         """
-        self.steps += 1
+        self.steps += count
         if tier:
             self._since += 1
             self._follow(step, tier)
@@ -147,7 +159,13 @@ class Meter:
             self._take(Timed(step, self._after.pop(step), seconds, own, True))
         else:
             self._since = 0
-            self._plainly(seconds)
+            self._plainly(seconds / count, count)
+
+    def rest(self, most: float) -> int:
+        """Plain steps that may be booked together, so that this takes no part of their time; ``most``: seconds."""
+        if self._after or self._seen <= STARTUP or not self.plain or self._fast:
+            return 0
+        return int(min(most, TOGETHER) / self.plain)
 
     def expected(self, tier: int) -> float | None:
         """Seconds that a tracked step of this tier will cost, with what it does to those after it; None: unknown."""
@@ -162,7 +180,7 @@ class Meter:
 
     # ---- plain steps
 
-    def _plainly(self, seconds: float) -> None:
+    def _plainly(self, seconds: float, count: int = 1) -> None:
         if seconds < self._floor:
             self._fast += 1
             if self._fast > 1:
@@ -170,12 +188,12 @@ class Meter:
         else:
             self._fast = 0
         self._window.append(seconds)
-        self._plains += 1
+        self._plains += count
         self._seen += 1
         if self._seen <= STARTUP:
             self._start()
         else:
-            self.trained += seconds if seconds < self._pause else self.plain or 0.0
+            self.trained += count * (seconds if seconds < self._pause else self.plain or 0.0)
             if self._seen % STARTUP == 0:
                 self._learn()
 

@@ -20,6 +20,11 @@ def linear(interval: int, offset: int = 0) -> Schedule:
     def schedule(global_step: int) -> bool:
         return global_step >= offset and (global_step - offset) % interval == 0
 
+    def until(global_step: int) -> int:
+        """Steps from here to the next one that is tracked."""
+        return offset - global_step if global_step < offset else interval - (global_step - offset) % interval
+
+    schedule.until = until  # type: ignore[attr-defined]
     schedule.__doc__ = f"Track every {interval} step(s), offset {offset}."
     return schedule
 

@@ -12,7 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cockpit.engine import kernels
 from cockpit.engine.graph import Node
+from cockpit.engine.pooled_kernel import pooled_squares
 from cockpit.engine.scattered import Scattered
 from cockpit.layers.forms import Scratch, wide, wide_type
 
@@ -63,9 +65,25 @@ def sum_of_squares(
     conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, channels: int, room: int
 ) -> Tensor:
     """Return sum_nc sign_nc g_nc^2 in the shape of the weight; ``signs``, [K, N], None for all positive."""
-    scattered = isinstance(grad, Scattered) and conv.groups == 1 and not conv.signal.is_cuda
-    total = _scattered(conv, grad, signs) if scattered else _dense(conv, grad, signs, channels, room)  # type: ignore[arg-type]
+    total: Tensor | None = None
+    if isinstance(grad, Scattered) and conv.groups == 1:
+        total = _by_kernel(conv, grad, signs) if conv.signal.is_cuda else _scattered(conv, grad, signs)
+    if total is None:
+        total = _dense(conv, grad, signs, channels, room)
     return total.view(channels, *conv.kernel, -1).movedim(-1, 1)
+
+
+def _by_kernel(conv: Convolution, grad: Scattered, signs: Tensor | None) -> Tensor | None:
+    if _broken or not (kernels.usable(grad.value) and kernels.usable(conv.signal)):
+        return None
+    try:
+        return pooled_squares(conv.signal, grad, signs, conv.kernel, conv.stride, conv.padding, conv.dilation)
+    except Exception as error:  # the same numbers come without it
+        _broken.append(error)
+        return None
+
+
+_broken: list[Exception] = []  # what the kernel said when it could not be built
 
 
 def _dense(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, channels: int, room: int) -> Tensor:

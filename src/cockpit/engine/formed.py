@@ -13,6 +13,7 @@ from cockpit.engine.wanted import Statistics, Wanted
 from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, Summed, chunks, wide
 
 WHOLE = 2**31  # bytes of all g_n together up to which they are formed at once on a GPU
+PART = 2**29  # bytes that are made at once where they are not
 VECTORS = 4  # that a kernel multiplies with in one pass
 
 
@@ -89,17 +90,34 @@ def _on_gpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, 
     factor = 1.0
     if isinstance(form, Factored | Convolved):
         form, factor = replace(form, factor=1.0), form.factor
-    whole = form.samples * prod(form.shape) * form.dtype.itemsize <= WHOLE
-    limit = form.samples * form.size if whole else WHOLE // form.dtype.itemsize // 4
-    parts, formed = [], None
-    for _, g in chunks(form, limit):
-        formed = g if whole and isinstance(form, Factored | Convolved | Summed) else None
+    whole = fits(form)
+    pieces = [_whole(form)] if whole else (g for _, g in chunks(form, PART // form.dtype.itemsize))
+    parts, g = [], theta
+    for g in pieces:
         scan = _by_kernels if kernels.usable(g) and kernels.usable(theta) else _by_operations
         parts.append(scan(g, factor, theta, wanted, vectors))
     found = parts[0] if len(parts) == 1 else _added(parts)
     found.sum_sq = None if found.sum_sq is None else found.sum_sq.reshape(form.shape)
-    found.formed = formed
+    found.formed = g if whole and isinstance(form, Factored | Convolved | Summed) else None
     return found
+
+
+def fits(form: AnyForm) -> bool:
+    """Whether all g_n are formed at once on a GPU."""
+    return form.samples * prod(form.shape) * form.dtype.itemsize <= WHOLE
+
+
+def _whole(form: AnyForm) -> Tensor:
+    """All g_n, [N, D]; formed in pieces where that takes much more memory than they do."""
+    parts = len(form.parts) if isinstance(form, Summed) else 1
+    limit = max(PART // form.dtype.itemsize, 4 * parts * form.samples * prod(form.shape))
+    formed = torch.empty(0)
+    for begin, g in chunks(form, limit):
+        if len(g) == form.samples:
+            return g
+        formed = formed if begin else g.new_empty(form.samples, g.shape[1])
+        formed[begin : begin + len(g)] = g
+    return formed
 
 
 def _by_kernels(g: Tensor, factor: float, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor]) -> Statistics:

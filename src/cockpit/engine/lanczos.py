@@ -111,7 +111,7 @@ def largest(
         scale = max(abs(value), FLAT * widest)
         settled = settled + 1 if residual <= 0.02 * tolerance * scale else 0
         done = settled >= 2 and basis.size >= min(size, 6)
-        if near and basis.size >= 3:
+        if near and basis.size >= min(size, 4):
             gap = value - float(values[-2]) - residual - second  # at least so far from the second largest
             error = min(residual, residual**2 / gap) if gap > 0 else residual
             done |= error <= 0.1 * tolerance * scale and residual <= 3 * tolerance * scale

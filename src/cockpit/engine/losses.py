@@ -1,12 +1,13 @@
 """Individual losses: each sample's contribution to the number that is backpropagated."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
@@ -108,21 +109,31 @@ def _unreduced(
             f"{type(module).__name__} gives no individual losses (it has no `reduction`); "
             "use pit.loss(individual_losses) or watch(..., losses=...)"
         )
-    twin = copy.copy(module)
-    twin.reduction = "none"  # type: ignore[assignment]
-    with torch.no_grad():
-        values = type(module).forward(twin, *(_single(arg) for arg in args)).detach()
+    values = _evaluate(module, [_single(arg) for arg in args])
     known = {"mean": 1 / max(1, values.numel()), "sum": 1.0, "batchmean": 1 / max(1, len(values))}[reduction]
     weighted = isinstance(module, nn.CrossEntropyLoss | nn.NLLLoss)  # weights and ignored targets: another denominator
     if not prompt:
         return values, _denominator(values, total, known) if weighted else known
     summed = float(values.sum())
-    tolerance = TOLERANCE.get(total.dtype, 2e-2) * max(float(values.abs().sum()) * known, 1e-30)
+    size = abs(summed) if type(module) is nn.CrossEntropyLoss else float(values.abs().sum())
+    tolerance = TOLERANCE.get(total.dtype, 2e-2) * max(size * known, 1e-30)
     if not abs(summed) < float("inf") or abs(summed * known - float(total)) <= tolerance:
         return values, known
     if weighted and summed:
         return values, float(total) / summed
     raise Undefined(f"{type(module).__name__} is not the {reduction} of its individual losses")
+
+
+@torch.no_grad()
+def _evaluate(module: nn.Module, args: Sequence[Any]) -> Tensor:
+    """The loss without its reduction."""
+    if type(module) is nn.CrossEntropyLoss and len(args) == 2:  # by far the commonest: no copy of the module
+        loss, weight = F.cross_entropy, module.weight
+        return loss(*args, weight, None, module.ignore_index, None, "none", module.label_smoothing)
+    twin = copy.copy(module)
+    twin.reduction = "none"  # type: ignore[assignment]
+    found: Tensor = type(module).forward(twin, *args).detach()
+    return found
 
 
 def _denominator(values: Tensor, total: Tensor, known: float) -> Tensor:

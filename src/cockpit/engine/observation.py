@@ -40,7 +40,7 @@ from cockpit.engine.needs import (
 from cockpit.engine.numbers import Key, Numbers
 from cockpit.engine.reduction import CENTRE, SCATTER, SQUARES, Reduction, rounding_of, unsettled
 from cockpit.engine.statistics import Direction
-from cockpit.engine.vectors import square_norms
+from cockpit.engine.vectors import square_distances, square_norms
 
 Numeric = NDArray[np.float64]
 LOSS = "loss"
@@ -147,8 +147,8 @@ class Observation:
                 self._put_noise(need)
 
     def _put_distance(self) -> None:
-        moved = [theta - self.start[name].to(theta.device) for name, theta in self.parameters.items()]
-        self.numbers.put(DISTANCE, square_norms(moved))
+        starts = [self.start[name] for name in self.parameters]
+        self.numbers.put(DISTANCE, square_distances(list(self.parameters.values()), starts))
 
     def _put_traces(self, need: Trace) -> None:
         try:

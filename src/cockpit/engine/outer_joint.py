@@ -32,7 +32,7 @@ def joint(products: Products, axis: Axis, bins: Bins) -> Tensor:
             _, below, zero = bins.near_zero
             counts[zero] += _samples(products, small, axis)
             if below != zero:
-                negative = _negative(products, small.masked(products.row), axis)
+                negative = _negative(products, small, axis)
                 counts[below] += negative
                 counts[zero] -= negative
     if len(rest):
@@ -55,12 +55,13 @@ def _samples(products: Products, small: Small, axis: Axis) -> Tensor:
     return axis.spread([float(samples.sum(dtype=torch.float64)) * axis.theta.shape[1], *above])
 
 
-def _negative(products: Products, row: Tensor, axis: Axis) -> Tensor:
+def _negative(products: Products, small: Small, axis: Axis) -> Tensor:
     """Number of negative products beside the parameters of each bin."""
+    row = small.masked(products.row)
     if not _plain(axis):
         return axis.weigh(_negative_by_element(products, row), products.scratch)
     above = [_negative_beside(products, row, flags) for flags in axis.flags]
-    return axis.spread([products.negative(row), *above])
+    return axis.spread([products.negative(small), *above])
 
 
 def _negative_beside(products: Products, row: Tensor, flags: Tensor) -> float:

@@ -18,6 +18,7 @@ from cockpit.engine.binning import Bins
 from cockpit.layers.forms import Scratch
 
 BLOCK = 2**18  # products that are formed at once
+INFINITE = 0x7F800000  # the bits of an infinite float32
 UNDERFLOW = 2.0**-149  # a smaller product may round to zero, whose sign does not count
 FORM_EACH, FORM_EDGE = 0.2e-9, 0.1e-9  # seconds for each product, and each of them and edge: only proportions matter
 
@@ -51,7 +52,7 @@ class Products:
             return torch.from_numpy(self._each_1d(self.all_rows, bins))
         small = self.small(bins)
         _, below, zero = bins.near_zero
-        negative = self.negative(small.masked(self.row)) if small.total and below != zero else 0
+        negative = self.negative(small) if below != zero else 0
         counts = np.zeros(bins.count, np.int64)
         counts[below] += negative
         counts[zero] += small.total * self.col.shape[1] - negative
@@ -112,29 +113,46 @@ class Products:
 
     @cached_property
     def _least_row(self) -> float:
-        return self._ranges[0] if self._ranges[0] > 0 else self._least(torch.from_numpy(self._sizes))
+        return self._ranges[0] if self._ranges[0] > 0 else _least(self._sizes)
 
     @cached_property
     def _least_column(self) -> float:
-        return self._ranges[2] if self._ranges[2] > 0 else self._least(self._column_sizes)
-
-    def _least(self, sizes: Tensor) -> float:
-        """Smallest number above zero; infinite if there is none."""
-        room = self.scratch.take("signs", tuple(sizes.shape), sizes)
-        return float(torch.threshold(sizes, 0.0, float("inf"), out=room).amin()) if sizes.numel() else float("inf")
+        return self._ranges[2] if self._ranges[2] > 0 else _least(self._column_sizes.numpy())
 
     # ---- signs
 
-    def negative(self, row: Tensor) -> int:
-        """Number of negative products."""
-        found = torch.dot(self._signs(torch.lt, row), self._signs(torch.gt, self.col))
-        if self.signed:
-            found += torch.dot(self._signs(torch.gt, row), self._signs(torch.lt, self.col))
+    def negative(self, small: Small) -> int:
+        """Number of negative products of small rows: of all rows, less those of the others."""
+        if not small.total:
+            return 0
+        found = self._down @ self._right + (self._up @ self._left if self.signed else 0)
+        if len(small.rest):
+            left, sample = self.row.numpy().reshape(-1).take(small.rest), small.rest // self.row.shape[1]
+            found -= (left < 0) @ self._right.take(sample)
+            if self.signed:
+                found -= (left > 0) @ self._left.take(sample)
         return int(found)
 
-    def _signs(self, compare: Callable[..., Tensor], values: Tensor) -> Tensor:
-        """How many numbers of each row compare with zero: float64, so that products are exact."""
-        return self.flags(compare, values).sum(1).double()
+    @cached_property
+    def _down(self) -> NDArray[np.float64]:
+        return self._counted(torch.lt, self.row)
+
+    @cached_property
+    def _up(self) -> NDArray[np.float64]:
+        return self._counted(torch.gt, self.row)
+
+    @cached_property
+    def _left(self) -> NDArray[np.float64]:
+        return self._counted(torch.lt, self.col)
+
+    @cached_property
+    def _right(self) -> NDArray[np.float64]:
+        return self._counted(torch.gt, self.col)
+
+    def _counted(self, compare: Callable[..., Tensor], values: Tensor) -> NDArray[np.float64]:
+        """How many numbers of each sample compare with zero; in double precision, so that products are exact."""
+        found: NDArray[np.float64] = self.flags(compare, values).sum(1).numpy().astype(np.float64)
+        return found
 
     def flags(self, compare: Callable[..., Tensor], values: Tensor) -> Tensor:
         """1 where the comparison with zero holds, else 0; gone with the next call."""
@@ -172,3 +190,9 @@ class Products:
             torch.index_select(self.col, 0, torch.from_numpy(places // outputs), out=room)
             left = torch.from_numpy(self.row.numpy().reshape(-1).take(places))
             yield room.mul_(left[:, None]), torch.from_numpy(places % outputs)
+
+
+def _least(sizes: NDArray[np.float32]) -> float:
+    """Smallest number above zero of finite numbers that are not negative; infinite if there is none."""
+    bits = int((sizes.view(np.uint32) - np.uint32(1)).min(initial=INFINITE))  # zeros become larger than any number
+    return float(np.uint32(min(bits + 1, INFINITE)).view(np.float32))

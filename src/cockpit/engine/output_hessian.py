@@ -46,13 +46,15 @@ class Target:
     def gather(self, tensor: Tensor) -> Tensor:
         """Samples first: [..., *shape] -> [..., N, C]."""
         lead = tensor.shape[: tensor.dim() - len(self.shape)]
-        split = tensor.reshape(*lead, -1, self.layout.samples, self.layout.inner)
-        return split.transpose(-3, -2).reshape(*lead, self.layout.samples, -1)
+        split = tensor.reshape(*lead, self.size // self.layout.inner, self.layout.samples, self.layout.inner)
+        return split.transpose(-3, -2).reshape(*lead, self.layout.samples, self.size)
 
     def spread(self, rows: Tensor) -> Tensor:
         """Undo :meth:`gather`."""
         lead = rows.shape[:-2]
-        split = rows.reshape(*lead, self.layout.samples, -1, self.layout.inner).transpose(-3, -2)
+        split = rows.reshape(*lead, self.layout.samples, self.size // self.layout.inner, self.layout.inner).transpose(
+            -3, -2
+        )
         return split.reshape(*lead, *self.shape).to(self.dtype)
 
 
@@ -80,7 +82,8 @@ class Columns:
         if blocks > 1:
             here = torch.arange(begin, end, device=found.device) // each
             found = found * torch.eye(blocks, dtype=found.dtype, device=found.device)[here][:, None, :, None]
-        return found.reshape(*found.shape[:2], -1, self.apart, found.shape[3]).transpose(3, 4).flatten(2)
+        apart = found.reshape(*found.shape[:2], blocks // self.apart, self.apart, found.shape[3])
+        return apart.transpose(3, 4).flatten(2)
 
     def signs_of(self, begin: int, end: int) -> Tensor | None:
         """[columns, N]."""

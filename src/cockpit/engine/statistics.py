@@ -81,8 +81,8 @@ def mean_gradient(form: AnyForm) -> Tensor:
 
 def replayable(form: AnyForm, wanted: Wanted) -> bool:
     """Whether what :func:`compute` does depends on shapes alone, so that a CUDA graph of it can be replayed."""
-    parts = form.parts if isinstance(form, Summed) else (form,)
-    return not any(isinstance(part, Indexed) for part in parts)
+    looked_up = isinstance(form, Summed) and any(isinstance(part, Indexed) for part in form.parts)
+    return not looked_up or formed.fits(form)
 
 
 def _by_factors(form: Factored | Convolved, wanted: Wanted, way: Way) -> bool:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 ROW = 8192
+BLOCK = 16 * ROW  # stays in a processor's cache
 
 
 def square_norm(vector: Tensor) -> Tensor:
@@ -32,7 +33,31 @@ def square_norms(vectors: Sequence[Tensor]) -> Tensor:
         return torch.stack([square_norm(vector).to(first.device) for vector in vectors])
     if first.is_cuda or all(v.numel() <= ROW for v in vectors):
         return torch.stack(torch._foreach_norm(list(vectors))).double().square()
-    return torch.stack([square_norm(vector) for vector in vectors])
+    short = [vector for vector in vectors if vector.numel() <= ROW]
+    found = iter(torch._foreach_norm(short) if short else ())
+    return torch.stack([next(found).double().square() if v.numel() <= ROW else square_norm(v) for v in vectors])
+
+
+def square_distances(ends: Sequence[Tensor], starts: Sequence[Tensor]) -> Tensor:
+    """||v - w||^2 of each pair, [P]; without a difference of full size, which would need fresh memory."""
+    if ends[0].is_cuda and all(v.is_cuda for v in starts):
+        return square_norms(torch._foreach_sub(list(ends), list(starts)))
+    return torch.stack(
+        [
+            _square_distance(end, start.to(end.device)).to(ends[0].device)
+            for end, start in zip(ends, starts, strict=True)
+        ]
+    )
+
+
+def _square_distance(end: Tensor, start: Tensor) -> Tensor:
+    if end.numel() <= BLOCK or end.device.type != "cpu":
+        return square_norm(end - start)
+    total, room = torch.zeros((), dtype=torch.float64), end.new_empty(BLOCK)
+    pieces = zip(end.reshape(-1).split(BLOCK), start.reshape(-1).split(BLOCK), strict=True)
+    for one, other in pieces:
+        total += square_norm(torch.sub(one, other, out=room[: len(one)]))
+    return total
 
 
 def inner(one: Tensor, other: Tensor) -> float:

@@ -31,6 +31,8 @@ class Layout:
     def rows(self, matrix: Tensor) -> Tensor:
         """Group the rows of a [rows, width] matrix by sample: [samples, rows of each, width]."""
         width = matrix.shape[-1]
+        if self.inner == width and matrix.shape[0] == self.samples:
+            return matrix[:, None]
         consecutive = self.inner // width  # rows of one sample that follow each other
         grouped = matrix.reshape(-1, self.samples, consecutive, width).transpose(0, 1)
         return grouped.reshape(self.samples, -1, width)

@@ -5,8 +5,8 @@ are widened on the way. No call waits for the device; each can be captured in a 
 before (kernels are built, and the bins brought to the device, at the first).
 """
 
-from cockpit.engine.kernels.devices import obstacle, usable
+from cockpit.engine.kernels.devices import held_back, obstacle, usable
 from cockpit.engine.kernels.histograms import outer_1d, outer_2d, scan_2d
 from cockpit.engine.kernels.scanning import scan
 
-__all__ = ["obstacle", "outer_1d", "outer_2d", "scan", "scan_2d", "usable"]
+__all__ = ["held_back", "obstacle", "outer_1d", "outer_2d", "scan", "scan_2d", "usable"]

@@ -1,7 +1,8 @@
 """Whether kernels run here at all, and what the launches need to know of a device."""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 
 import torch
@@ -16,11 +17,22 @@ def usable(tensor: Tensor) -> bool:
     if tensor.dtype not in PRECISIONS or type(tensor) not in (Tensor, nn.Parameter):
         return False
     switch = os.environ.get(SWITCH, "")
-    if switch == "0":
+    if switch == "0" or _held:
         return False
     if tensor.is_cuda:
         return _answered(tensor.device)
     return switch == "interpret" and tensor.device.type == "cpu" and _interpreted()
+
+
+@contextmanager
+def held_back(hold: bool) -> Iterator[None]:
+    """Leave the kernels alone for a while: building one takes seconds, which may be more than watching may cost."""
+    global _held
+    before, _held = _held, hold
+    try:
+        yield
+    finally:
+        _held = before
 
 
 def obstacle(device: torch.device) -> str | None:
@@ -38,6 +50,7 @@ def on(device: torch.device) -> AbstractContextManager[object]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
+_held = False
 _obstacles: dict[torch.device, str | None] = {}
 
 

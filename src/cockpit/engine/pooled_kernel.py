@@ -1,0 +1,78 @@
+"""Launches the kernel for convolutions under max-pooling."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cockpit.engine.kernels.devices import on, processors
+from cockpit.engine.scattered import Scattered
+
+COLUMNS, PLACES, WIDTH = 16, 16, 64
+PROGRAMS = 16  # for each multiprocessor
+
+
+def pooled_squares(
+    signal: Tensor,
+    grad: Scattered,
+    signs: Tensor | None,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Tensor:
+    """Return sum_nk sign_nk g_nk^2, [O, kernel elements x input channels], the channels last."""
+    from cockpit.engine.pooled_program import pooled_program
+
+    columns, samples, channels, places = grad.value.shape
+    images = _channels_last(signal, padding)
+    line = images.shape[2] * images.shape[3]
+    offsets = _offsets(kernel, dilation, line, images.shape[3], images.device)
+    width = offsets.numel()
+    tiles, blocks = -(-width // WIDTH), -(-columns // COLUMNS)
+    each = max(1, samples * channels * tiles * blocks // (PROGRAMS * processors(images.device)))
+    splits = -(-samples // each)
+    partial = torch.empty(splits * blocks, channels, width, device=images.device)
+    with on(images.device):
+        pooled_program[(channels, tiles, splits * blocks)](
+            grad.value.contiguous(),
+            grad.index_or(-1).contiguous(),
+            images,
+            offsets,
+            partial if signs is None else signs.float().contiguous(),
+            partial,
+            samples,
+            each,
+            columns,
+            places,
+            width,
+            images[0].numel(),
+            stride[0] * line,
+            stride[1] * images.shape[3],
+            grad.shape[3],
+            SIGNED=signs is not None,
+            PRECISION="tf32x3",
+            COLUMNS=COLUMNS,
+            PLACES=PLACES,
+            WIDTH=WIDTH,
+        )
+    return partial.sum(0)
+
+
+def _channels_last(signal: Tensor, padding: tuple[int, ...]) -> Tensor:
+    view = signal.permute(0, 2, 3, 1)
+    return F.pad(view, (0, 0, padding[1], padding[1], padding[0], padding[0])).contiguous()
+
+
+_known: dict[tuple[object, ...], Tensor] = {}
+
+
+def _offsets(
+    kernel: tuple[int, ...], dilation: tuple[int, ...], line: int, channels: int, device: torch.device
+) -> Tensor:
+    """From the first element of a patch to the others, in the order of height, width and channel."""
+    key = (kernel, dilation, line, channels, device)
+    if key not in _known:
+        down, right = (torch.arange(size) * spread for size, spread in zip(kernel, dilation, strict=True))
+        places = down[:, None, None] * line + right[:, None] * channels + torch.arange(channels)
+        _known[key] = places.flatten().to(device, torch.int32)
+    return _known[key]
