@@ -16,6 +16,7 @@ from cockpit.engine import kernels
 from cockpit.engine.graph import Node
 from cockpit.engine.pooled_kernel import pooled_squares
 from cockpit.engine.scattered import Scattered
+from cockpit.engine.sending import ALL, Part
 from cockpit.layers.forms import Scratch, wide, wide_type
 
 CACHE = 2**20  # numbers that are made at once on a CPU
@@ -34,10 +35,10 @@ class Convolution:
     positions: tuple[int, ...]  # of the output
 
     @classmethod
-    def of(cls, node: Node, shape: tuple[int, ...], positions: tuple[int, ...]) -> "Convolution":
-        """Read autograd's node; ``shape`` of the weight, ``positions`` of the output."""
+    def of(cls, node: Node, shape: tuple[int, ...], positions: tuple[int, ...], part: Part = ALL) -> "Convolution":
+        """Read autograd's node; ``shape`` of the weight, ``positions`` of the output, of some samples or all."""
         settings = (tuple(node._saved_stride), tuple(node._saved_padding), tuple(node._saved_dilation))
-        return cls(node._saved_input.detach(), shape[2:], node._saved_groups, *settings, positions)
+        return cls(part.of(node._saved_input.detach()), shape[2:], node._saved_groups, *settings, positions)
 
     @property
     def width(self) -> int:

@@ -14,14 +14,15 @@ from cockpit.engine.curvature import Vectors, random_signs
 from cockpit.engine.graph import Graph, Node, edge, family
 from cockpit.engine.output_hessian import Columns, OutputHessian
 from cockpit.engine.scattered import dense
-from cockpit.engine.sending import Grads, Sender, Step
+from cockpit.engine.sending import Grads, Part, Sender, Step
 from cockpit.engine.settings import Settings
 from cockpit.engine.squares import Squares
 from cockpit.engine.trust import agree
 from cockpit.layers.forms import wide
 
 MAX_COUPLED = 4096  # samples x outputs, where each needs a pass of its own
-SHARE = 0.75  # of the memory of the network's results that the columns may take
+SHARE = {"cpu": 0.25}  # of the memory of the network's results that columns may take; a cache is small
+SHARE_ELSEWHERE = 0.5
 LEAST = 2**24  # bytes
 
 
@@ -49,12 +50,11 @@ class GaussNewton:
         columns = self._columns()
         if self._found.placed.coupled:
             return self._coupled_diagonal(columns)
-        sender = self._sends(columns)
-        room = _room(sender.steps)
-        total, step = self._squares(room), _at_once(sender.steps, room)
+        total = self._squares()
+        step, samples = self._at_once(columns, total)
         for begin in range(0, len(columns), step):
             end = min(begin + step, len(columns))
-            self._add_squares(total, columns, columns.rows(begin, end), columns.signs_of(begin, end))
+            self._add_squares(total, columns, columns.rows(begin, end), columns.signs_of(begin, end), samples)
         return total.sums()
 
     @torch.no_grad()
@@ -68,8 +68,8 @@ class GaussNewton:
         rows, estimates = columns.rows(0, len(columns)), []
         for _ in range(samples):
             mix = random_signs((columns.samples, len(columns)), rows, generator)
-            total = self._squares(_room(self._sends(columns).steps))
-            self._add_squares(total, columns, torch.einsum("knc,nk->nc", rows, mix)[None], None)
+            total = self._squares()
+            self._add_squares(total, columns, torch.einsum("knc,nk->nc", rows, mix)[None], None, columns.samples)
             estimates.append(total.sums())
         return estimates
 
@@ -78,17 +78,34 @@ class GaussNewton:
             self._factor = self._hessian.columns()
         return self._factor
 
-    def _squares(self, room: int) -> Squares:
-        return Squares(self._parameters, self._found.paths, self._found.placed, room)
+    def _squares(self) -> Squares:
+        return Squares(self._parameters, self._found.paths, self._found.placed, self._room())
 
-    def _add_squares(self, total: Squares, columns: Columns, rows: Tensor, signs: Tensor | None) -> None:
-        sender = self._sends(columns)
-        seeds, room = columns.seeds(rows), _room(sender.steps)
+    def _room(self) -> int:
+        """Bytes that may be made at a time: a part of what the network's results take."""
+        steps = self._sends(self._columns()).steps
+        results = (meta for step in steps for meta in step.node._input_metadata)
+        share = SHARE.get(self._columns().blocks.device.type, SHARE_ELSEWHERE)
+        return max(LEAST, int(share * sum(prod(meta.shape) * meta.dtype.itemsize for meta in results)))
+
+    def _at_once(self, columns: Columns, total: Squares) -> tuple[int, int]:
+        """Columns and samples that are sent at once: gradients at one operation stay within the room."""
+        sender, room, samples = self._sends(columns), self._room(), columns.samples
+        most = room // largest(sender.steps)  # columns of all samples
+        if most >= len(columns) or not (sender.divisible and total.divisible and _outermost(columns)):
+            return _even(len(columns), most), samples
+        fits = room * samples // largest(sender.steps)  # columns of one sample
+        step = _even(len(columns), fits)
+        return step, _even(samples, fits // step)
+
+    def _add_squares(self, total: Squares, columns: Columns, rows: Tensor, signs: Tensor | None, samples: int) -> None:
+        sender, seeds, room = self._sends(columns), columns.seeds(rows), self._room()
         if self._trusted(sender, columns):
-            total.begin(signs)
-            for node, grads in sender(seeds, room):
-                total.add(node, grads)
-            total.end()
+            for part in _parts(columns.samples, samples):
+                total.begin(signs, part)
+                for node, grads in sender([part.of(seed, 1) for seed in seeds], room, part):
+                    total.add(node, grads)
+                total.end()
             return
         for column in range(len(rows)):
             total.begin(None if signs is None else signs[column : column + 1])
@@ -118,6 +135,12 @@ class GaussNewton:
         quick = {node: _second(grads) for node, grads in sender(seeds, LEAST)}
         if slow.keys() != quick.keys():
             return False
+        if sender.divisible and _outermost(columns):
+            for part in _parts(columns.samples, 1)[-1:]:
+                alone = sender([part.of(seed, 1) for seed in seeds], LEAST, part)
+                pairs = [(part.of(one), other) for node, grads in alone for one, other in _paired(quick[node], grads)]
+                if agree(pairs) is False:
+                    return False
         return agree(pair for node in slow for pair in zip(_second(slow[node]), quick[node], strict=True))
 
     def _coupled_diagonal(self, columns: Columns) -> Vectors:
@@ -152,26 +175,38 @@ def _singly(columns: Columns) -> Iterator[tuple[Tensor, Tensor | None]]:
                 yield alone, None if signs is None else signs[0, n]
 
 
-def _room(steps: Sequence[Step]) -> int:
-    """Bytes that may be made: a part of what the network's results take."""
-    results = (meta for step in steps for meta in step.node._input_metadata)
-    return max(LEAST, int(SHARE * sum(prod(meta.shape) * meta.dtype.itemsize for meta in results)))
-
-
-def _at_once(steps: Sequence[Step], room: int) -> int:
-    """Columns that are sent at once: gradients at one operation stay within the room."""
-    scattered: dict[Node, int] = {}  # gradients that max-pooling sends are kept without their zeros
-    largest = 1
+def largest(steps: Sequence[Step]) -> int:
+    """Bytes of the largest gradient of one column; those that max-pooling sends are kept without their zeros."""
+    scattered: dict[Node, int] = {}
+    found = 1
     for step in steps:
-        meta = step.node._input_metadata[0]
+        meta, kind = step.node._input_metadata[0], family(step.node)
         own = scattered.get(step.node, prod(meta.shape) * meta.dtype.itemsize)
-        largest = max(largest, own)
-        if family(step.node) == "MaxPool2DWithIndicesBackward" or (
-            family(step.node) == "ReluBackward" and step.node in scattered
-        ):
+        found = max(found, own)
+        if kind == "MaxPool2DWithIndicesBackward" or (kind == "ReluBackward" and step.node in scattered):
             scattered.update({place[0]: own for _, place in step.operands})
-    return max(1, room // largest)
+    return found
+
+
+def _even(count: int, most: int) -> int:
+    """The size of pieces of nearly the same size, at most ``most`` each."""
+    pieces = -(-count // max(1, most))
+    return max(1, -(-count // max(1, pieces)))
+
+
+def _parts(samples: int, most: int) -> list[Part]:
+    return [Part(begin, min(begin + most, samples), samples) for begin in range(0, samples, most)]
+
+
+def _outermost(columns: Columns) -> bool:
+    """Whether each sample lies in one piece where columns begin."""
+    return all(t.layout.samples * t.layout.inner == prod(t.shape) for t in columns.targets)
 
 
 def _second(grads: Grads) -> tuple[Tensor | None, ...]:
     return tuple([None if grad is None else dense(grad)[-1] for grad in grads])
+
+
+def _paired(whole: tuple[Tensor | None, ...], grads: Grads) -> list[tuple[Tensor, Tensor]]:
+    pairs = zip(whole, _second(grads), strict=True)
+    return [(one, other) for one, other in pairs if one is not None and other is not None]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 
-BLOCK = 8  # vectors of the basis that are made room for at once
+BLOCK = 4  # vectors of the basis that are made room for at once
 FLAT = 1e-7  # an eigenvalue so small beside the others is not resolved any further
 
 

@@ -110,6 +110,8 @@ class Finder:
                     result = Result(node, output, shape, node._input_metadata[output].dtype, _device(node, output))
                     above = sources and _above(node, sources)
                     chosen[node, output] = self.place_above(result, samples, sources) if above else None
+                    if lasting and not above:  # no way leads there: so it is in every graph of this structure
+                        self._remembered[key] = (None, False)
                     continue
                 on_batch = placed.coupled and _works_on_batch(node)
                 spatial = family(node) in SPATIAL

@@ -22,7 +22,7 @@ from cockpit.engine.statistics import Direction
 from cockpit.layers.layout import Layout
 
 Replayer = Callable[[Callable[[], Any], torch.device], Callable[[], Any]]
-SHARE = 0.05  # of a device's memory that copies of inputs may take
+ROOM = 5  # times the inputs: the memory that must be free for a recording, its copies and what it computes
 MAX_PROGRAMS = 16
 ROWS = frozenset({SQ_NORM, DOT_GRAD, LINE, START, LOSSES})  # one number per sample: only their sums are read
 
@@ -201,7 +201,8 @@ class Program:
 def _fits_on_device(size: int, device: torch.device) -> bool:
     if device.type != "cuda":
         return True
-    return size <= SHARE * torch.cuda.get_device_properties(device).total_memory
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return ROOM * size <= torch.cuda.mem_get_info(device)[0] + cached
 
 
 def _alike(targets: list[Tensor], sources: list[Tensor]) -> list[list[int]]:

@@ -3,7 +3,8 @@
 Autograd sends one gradient at a time, or many through ``vmap``, which has no rule for some operations (max-pooling) and
 keeps everything that was asked for until the end. Here a gradient has one more axis in front, the columns; common
 operations take all columns in one call, every other one is asked of autograd, operation by operation. What arrives at a
-wanted operation is handed out at once and then let go.
+wanted operation is handed out at once and then let go. Common operations also take a part of the samples: columns and
+samples then need little memory at a time.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -24,13 +25,35 @@ Grads = tuple[Arrived | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the samples: those in [begin, end) of ``total``."""
+
+    begin: int
+    end: int
+    total: int
+
+    def of(self, tensor: Tensor, axis: int = 0) -> Tensor:
+        """Their share of a tensor along an axis that has as many entries for each sample."""
+        each = tensor.shape[axis] // self.total
+        return tensor.narrow(axis, self.begin * each, (self.end - self.begin) * each)
+
+    def sized(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Their share of a shape."""
+        return (shape[0] * (self.end - self.begin) // self.total, *shape[1:])
+
+
+ALL = Part(0, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
-    """One operation on the way: which results have a gradient, which operands are asked for one."""
+    """One operation on the way: how many results it has, which operands are asked for a gradient."""
 
     node: Node
     results: int
     wanted: bool
     operands: tuple[tuple[int, Place], ...]  # (slot, where it comes from)
+    rule: "Rule | None" = None  # takes all columns at once
 
 
 class Sender:
@@ -40,7 +63,12 @@ class Sender:
         self.tops, self._looped = list(tops), looped
         self.steps = _plan([node for node, _ in tops], set(wanted))
 
-    def __call__(self, seeds: Sequence[Tensor], room: int) -> Iterator[tuple[Node, Grads]]:
+    @property
+    def divisible(self) -> bool:
+        """Whether a part of the samples can be sent alone, where each sample lies in one piece at the top."""
+        return len(self.tops) == 1 and all(step.rule is not None or not step.operands for step in self.steps)
+
+    def __call__(self, seeds: Sequence[Tensor], room: int, part: Part = ALL) -> Iterator[tuple[Node, Grads]]:
         """Send seeds, [columns, ...] for each top; yield what arrives at the wanted operations.
 
         ``room``: bytes of what is made beside the gradients themselves.
@@ -55,18 +83,15 @@ class Sender:
             if step.wanted:
                 yield step.node, grads
             if step.operands:
-                for place, grad in self._through(step, grads, room):
+                for place, grad in self._through(step, grads, room, part):
                     _add(ready, place, grad)
             del grads
 
-    def _through(self, step: Step, grads: Grads, room: int) -> Iterator[tuple[Place, Arrived]]:
-        rule = RULES.get(family(step.node))
-        if rule is not None and len(step.operands) == 1 and grads[0] is not None:
-            slot, place = step.operands[0]
-            sent = rule(step.node, slot, grads[0], shapes(place[0])[place[1]], room)
-            if sent is not None:
-                yield place, sent
-                return
+    def _through(self, step: Step, grads: Grads, room: int, part: Part) -> Iterator[tuple[Place, Arrived]]:
+        if step.rule is not None and grads[0] is not None:
+            place = step.operands[0][1]
+            yield place, step.rule(step.node, grads[0], part.sized(shapes(place[0])[place[1]]), part, room)
+            return
         places = list(dict.fromkeys(place for _, place in step.operands))
         for place, found in zip(places, self._by_autograd(step.node, grads, places), strict=True):
             if found is not None:
@@ -121,7 +146,9 @@ def _step(node: Node, useful: dict[Node, bool], wanted: set[Node]) -> Step:
     operands = tuple(
         [(slot, (below, result)) for slot, (below, result) in enumerate(node.next_functions) if useful.get(below)]
     )
-    return Step(node, len(node._input_metadata), node in wanted, operands)
+    results = len(node._input_metadata)
+    alone = len(operands) == 1 and results == 1
+    return Step(node, results, node in wanted, operands, _rule_for(node, *operands[0]) if alone else None)
 
 
 def _add(ready: dict[Place, Arrived], place: Place, grad: Arrived) -> None:
@@ -137,30 +164,49 @@ def _stacked(columns: list[Tensor | None]) -> Tensor | None:
     return torch.stack([torch.zeros_like(there[0]) if c is None else c for c in columns]) if there else None
 
 
-# ---- rules: (operation, operand, gradients of its result, shape of the operand, room) -> gradients of the operand
+# ---- rules: (operation, gradients of its result, shape of its operand, samples, room) -> gradients of its operand
 
-Rule = Callable[[Node, int, Arrived, tuple[int, ...], int], Arrived | None]
+Rule = Callable[[Node, Arrived, tuple[int, ...], Part, int], Arrived]
 
 
-def _linear(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
+def _rule_for(node: Node, slot: int, place: Place) -> Rule | None:
+    kind = family(node)
+    if kind in ("AddmmBackward", "MmBackward"):
+        return _linear if slot == (1 if kind == "AddmmBackward" else 0) and node._saved_mat2 is not None else None
+    if kind == "ConvolutionBackward":
+        return _convolution if slot == 0 else None
+    if kind == "ReluBackward":
+        return _relu
+    if kind == "MaxPool2DWithIndicesBackward":
+        return _max_pool if len(shapes(node)[0]) == 4 else None
+    if kind in RESHAPES:
+        return _reshape
+    below = place[0]._input_metadata[place[1]]
+    own = node._input_metadata[0]
+    return _reshape if kind in KEEPS and (below.dtype, below.shape) == (own.dtype, own.shape) else None
+
+
+def _linear(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, room: int) -> Arrived:
     """``self + mat1 @ mat2``: to the left factor, which holds the batch."""
-    addmm = family(node) == "AddmmBackward"
-    weight, grad = node._saved_mat2, dense(grad)
-    if slot != (1 if addmm else 0) or weight is None or grad.dim() != 3:
-        return None
-    sent: Tensor = (grad.flatten(0, 1) @ weight.mT).view(*grad.shape[:2], -1)
-    return sent * node._saved_alpha if addmm and node._saved_alpha != 1 else sent
+    rows = dense(grad)
+    sent: Tensor = (rows.flatten(0, 1) @ node._saved_mat2.mT).view(len(grad), *shape)
+    return sent * node._saved_alpha if getattr(node, "_saved_alpha", 1) != 1 else sent
 
 
-def _convolution(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
+def _convolution(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, room: int) -> Arrived:
     """Columns beside samples are a larger batch."""
-    if slot != 0:
-        return None
-    columns, result = len(grad), shapes(node)[0]
-    needed = (prod(result) + prod(shape)) * grad.dtype.itemsize
-    step = max(1, min(columns, room // needed))
-    parts = [_convolved_back(node, dense(grad, c, min(c + step, columns)), shape) for c in range(0, columns, step)]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    columns, result = len(grad), part.sized(shapes(node)[0])
+    each = (prod(result) + prod(shape)) * grad.dtype.itemsize
+    step = max(1, min(columns, room // each))
+    if step == columns:
+        return _convolved_back(node, dense(grad), shape)
+    sent: Tensor | None = None
+    for begin in range(0, columns, step):
+        found = _convolved_back(node, dense(grad, begin, begin + step), shape)
+        sent = found.new_empty(columns, *shape) if sent is None else sent
+        sent[begin : begin + step] = found
+    assert sent is not None
+    return sent
 
 
 def _convolved_back(node: Node, grad: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -179,39 +225,21 @@ def _convolved_back(node: Node, grad: Tensor, shape: tuple[int, ...]) -> Tensor:
         node._saved_groups,
         [True, False, False],
     )[0]
-    return sent.view(*grad.shape[:2], *shape[1:])
+    return sent.view(len(grad), *shape)
 
 
-def _relu(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
-    result = node._saved_result
+def _relu(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, room: int) -> Arrived:
+    result = part.of(node._saved_result)
     if isinstance(grad, Scattered):
         return grad.where_positive(result)
     sent: Tensor = torch.ops.aten.threshold_backward(grad, result, 0)
     return sent
 
 
-def _max_pool(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
+def _max_pool(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, room: int) -> Arrived:
     """The gradient of each window goes to one position: where to is remembered instead of filling in the zeros."""
-    index = node._saved_result1
-    return Scattered.of(dense(grad), index, shape) if index.dim() == 4 else None
+    return Scattered.of(dense(grad), part.of(node._saved_result1), shape)
 
 
-def _reshape(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
-    return dense(grad).reshape(len(grad), *shape)
-
-
-def _keep(node: Node, slot: int, grad: Arrived, shape: tuple[int, ...], room: int) -> Arrived | None:
-    below, result = node.next_functions[slot]
-    same = below._input_metadata[result].dtype == grad.dtype
-    return grad if same and shapes(node)[0] == shape else None
-
-
-RULES: dict[str, Rule] = {
-    "AddmmBackward": _linear,
-    "MmBackward": _linear,
-    "ConvolutionBackward": _convolution,
-    "ReluBackward": _relu,
-    "MaxPool2DWithIndicesBackward": _max_pool,
-    **dict.fromkeys(RESHAPES, _reshape),
-    **dict.fromkeys(KEEPS, _keep),
-}
+def _reshape(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, room: int) -> Arrived:
+    return grad if isinstance(grad, Scattered) and grad.shape == shape else dense(grad).reshape(len(grad), *shape)

@@ -13,13 +13,13 @@ from torch import Tensor
 from cockpit.engine import statistics
 from cockpit.engine.columns import Many, forms_of
 from cockpit.engine.conv_squares import Convolution, sum_of_squares
-from cockpit.engine.graph import Node, Path, family
+from cockpit.engine.graph import Node, Path, family, shapes
 from cockpit.engine.placement import Placements
 from cockpit.engine.pull import KEEPS, RESHAPES, gradient_of
 from cockpit.engine.scattered import Scattered, dense
-from cockpit.engine.sending import Arrived, Grads
+from cockpit.engine.sending import ALL, Arrived, Grads, Part
 from cockpit.layers import combine
-from cockpit.layers.forms import scale, wide
+from cockpit.layers.forms import scale, wide, wide_type
 from cockpit.layers.layout import Layout
 
 LINEAR = {"AddmmBackward": ("_saved_mat1", 0, 2), "MmBackward": ("_saved_self", None, 1)}  # input, bias, weight
@@ -40,20 +40,34 @@ class Squares:
         for path in paths:
             self._by_node.setdefault(path.node, []).append(path)
             self._uses[path.name] = self._uses.get(path.name, 0) + 1
+        self._direct = {(path.name, path.node) for path in paths if self._is_direct(path)}
         self._waiting: dict[str, list[Use]] = {}  # parameters that are used more than once
         self._signs: Tensor | None = None
+        self._part = ALL
 
-    def begin(self, signs: Tensor | None) -> None:
-        """Columns with these signs, [K, N], are about to arrive; None: all positive."""
-        self._signs = signs
+    @property
+    def divisible(self) -> bool:
+        """Whether the squares of a part of the samples can be added alone."""
+        return all((path.name, node) in self._direct for node, paths in self._by_node.items() for path in paths)
+
+    def _is_direct(self, path: Path) -> bool:
+        layout = self._placed.nodes[path.node][0]
+        return self._uses[path.name] == 1 and layout is not None and is_direct(path, layout)
+
+    def begin(self, signs: Tensor | None, part: Part = ALL) -> None:
+        """Columns with these signs, [K, N], are about to arrive; None: all positive. Of some samples, or of all."""
+        self._signs = signs if signs is None else part.of(signs, 1)
+        self._part = part
 
     def add(self, node: Node, grads: Grads) -> None:
         """What arrived at an operation."""
-        layouts, direct = self._placed.nodes[node], _Direct(node, grads, self._signs, self._room)
+        layout = self._placed.nodes[node][0]
+        layer = Layer(node, grads[0], layout, self._part, self._signs, self._room)
         for path in self._by_node[node]:
-            if self._uses[path.name] == 1:
-                found = direct.squares(path, layouts[0])
-                self._sum(path.name, self._squares([(path, grads)]) if found is None else found)
+            if (path.name, node) in self._direct:
+                self._sum(path.name, along(path, layer.squares(path.slot)))
+            elif self._uses[path.name] == 1:
+                self._sum(path.name, self._squares([(path, grads)]))
             else:
                 self._waiting.setdefault(path.name, []).append((path, grads))
 
@@ -79,7 +93,7 @@ class Squares:
     def _one_by_one(self, uses: list[Use]) -> Tensor:
         """Column by column, positive and negative samples apart."""
         name, nodes = uses[0][0].name, self._placed.nodes
-        total = torch.zeros_like(self._parameters[name], dtype=wide(self._parameters[name][:0]).dtype)
+        total = torch.zeros_like(self._parameters[name], dtype=wide_type(self._parameters[name].dtype))
         given = [(path, [None if g is None else dense(g) for g in grads], nodes[path.node]) for path, grads in uses]
         columns = next(len(g) for _, grads, _ in given for g in grads if g is not None)
         for c in range(columns):
@@ -97,60 +111,64 @@ class Squares:
         return total
 
 
-class _Direct:
-    """Linear layers and convolutions: all columns meet the same inputs."""
+def is_direct(path: Path, layout: Layout) -> bool:
+    """Whether :class:`Layer` knows the operation, and its samples lie there as it expects."""
+    node, kind, shape = path.node, family(path.node), shapes(path.node)[0]
+    if not rearranged(path) or layout.samples * layout.inner != prod(shape):
+        return False
+    if kind == CONVOLUTION:
+        return not node._saved_transposed and shape[0] == layout.samples and path.slot in (WEIGHT, BIAS)
+    if kind not in LINEAR or not layout.in_rows_of(shape[1]):
+        return False
+    plain = kind == "MmBackward" or (node._saved_alpha == 1 and node._saved_beta == 1)
+    _, bias, weight = LINEAR[kind]
+    return plain and (path.slot == weight or (path.slot == bias and path.shape == shape[1:]))
 
-    def __init__(self, node: Node, grads: Grads, signs: Tensor | None, room: int) -> None:
-        self._node, self._kind, self._grad = node, family(node), grads[0]
+
+class Layer:
+    """A linear layer or a convolution: all columns meet the same inputs."""
+
+    def __init__(
+        self, node: Node, grad: Arrived | None, layout: Layout | None, part: Part, signs: Tensor | None, room: int
+    ) -> None:
+        self._node, self._grad, self._layout, self._part = node, grad, layout, part
         self._signs, self._room = signs, room
-        self._rows: Tensor | None = None
+        self._of_rows: Tensor | None = None
 
-    def squares(self, path: Path, layout: Layout | None) -> Tensor | None:
-        """In the shape of the parameter, or None where this does not cover the case."""
-        if self._grad is None or layout is None or not rearranged(path):
-            return None
-        if self._kind in LINEAR:
-            found = self._linear(path, layout, self._grad)
-        elif self._kind == CONVOLUTION:
-            found = self._convolution(path, layout, self._grad)
-        else:
-            return None
-        return None if found is None else along(path, found)
+    def squares(self, slot: int) -> Tensor:
+        """Of the operand ``slot``, in its shape."""
+        assert self._grad is not None
+        if family(self._node) == CONVOLUTION:
+            return self._convolution(slot, self._grad)
+        return self._linear(slot, dense(self._grad))
 
-    def _linear(self, path: Path, layout: Layout, grad: Arrived) -> Tensor | None:
-        saved, bias, weight = LINEAR[self._kind]
-        inputs, grad = getattr(self._node, saved), dense(grad)
-        plain = self._kind == "MmBackward" or (self._node._saved_alpha == 1 and self._node._saved_beta == 1)
-        width = grad.shape[2]
-        if not plain or path.slot not in (bias, weight) or not layout.in_rows_of(width):
-            return None
-        rows = _rows(wide(grad), layout)  # [K, N, T, O]
-        if path.slot == bias:
-            if path.shape != (width,):
-                return None
-            return self._of_rows(rows.sum(2) if rows.shape[2] > 1 else rows[:, :, 0]).sum(0)
-        within = Layout(layout.samples, layout.inner // width * inputs.shape[1])
-        col = wide(within.rows(inputs.detach()))  # [N, T, I]
-        if rows.shape[2] > 1:
+    def _linear(self, slot: int, grad: Tensor) -> Tensor:
+        saved, bias, _ = LINEAR[family(self._node)]
+        assert self._layout is not None
+        columns, positions = len(grad), self._layout.inner // grad.shape[2]
+        rows = wide(grad).view(columns, -1, positions, grad.shape[2])  # [K, N, T, O]
+        if slot == bias:
+            return self._summed(rows).sum(0)
+        inputs = wide(self._part.of(getattr(self._node, saved).detach()))
+        if positions > 1:
+            col = inputs.reshape(rows.shape[1], positions, -1)
             return products_squared(rows, col, self._signs, self._room).mT
-        return col[:, 0].square().mT @ self._of_rows(rows[:, :, 0])
+        return inputs.square().mT @ self._summed(rows)
 
-    def _of_rows(self, rows: Tensor) -> Tensor:
-        """Squares of [K, N, O], summed over columns: [N, O]."""
-        if self._rows is None:
-            self._rows = _signed(rows.square(), self._signs).sum(0)
-        return self._rows
+    def _summed(self, rows: Tensor) -> Tensor:
+        """Squares of the sums over positions, summed over columns: [N, O]."""
+        if self._of_rows is None:
+            summed = rows.sum(2) if rows.shape[2] > 1 else rows[:, :, 0]
+            self._of_rows = _signed(summed.square(), self._signs).sum(0)
+        return self._of_rows
 
-    def _convolution(self, path: Path, layout: Layout, grad: Arrived) -> Tensor | None:
-        images = tuple(self._node._input_metadata[0].shape)
-        one_each = (layout.samples, layout.inner) == (images[0], prod(images[1:]))
-        if not one_each or self._node._saved_transposed:
-            return None
-        if path.slot == BIAS:
+    def _convolution(self, slot: int, grad: Arrived) -> Tensor:
+        if slot == BIAS:
             values = grad.values() if isinstance(grad, Scattered) else grad.flatten(3)
             return _signed(wide(values).sum(3).square(), self._signs).sum((0, 1))
-        conv = Convolution.of(self._node, path.shape, images[2:])
-        return sum_of_squares(conv, grad, self._signs, images[1], self._room)
+        shape = shapes(self._node)[0]
+        conv = Convolution.of(self._node, tuple(self._node._saved_weight.shape), shape[2:], self._part)
+        return sum_of_squares(conv, grad, self._signs, shape[1], self._room)
 
 
 def rearranged(path: Path) -> bool:
@@ -173,13 +191,6 @@ def turned_axes(node: Node) -> tuple[int, int]:
         return 0, 1
     first, second = (dim - 2**64 if dim >= 2**63 else dim for dim in (node._saved_dim0, node._saved_dim1))
     return first, second  # a negative one is stored as if it had no sign
-
-
-def _rows(grad: Tensor, layout: Layout) -> Tensor:
-    """Group the rows of matrices [K, rows, O] by sample: [K, N, T, O]."""
-    columns, _, width = grad.shape
-    grouped = grad.reshape(columns, -1, layout.samples, layout.inner // width, width).transpose(1, 2)
-    return grouped.reshape(columns, layout.samples, -1, width)
 
 
 def _signed(squares: Tensor, signs: Tensor | None) -> Tensor:

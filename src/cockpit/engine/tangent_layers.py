@@ -125,7 +125,7 @@ class Convolution(Layer):
 
 
 class Relu(Layer):
-    """Linear but for its kink."""
+    """Linear but for its kink; overwrites what it is given."""
 
     def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
         """Where it was positive."""
@@ -133,8 +133,8 @@ class Relu(Layer):
 
     def pull(self, grad: Tensor) -> Tensor:
         """Where it was positive."""
-        found: Tensor = torch.ops.aten.threshold_backward(grad, self.node._saved_result, 0)
-        return found
+        out = grad if grad.is_contiguous() else torch.empty_like(grad, memory_format=torch.contiguous_format)
+        return torch.ops.aten.threshold_backward.grad_input(grad, self.node._saved_result, 0, grad_input=out)  # type: ignore[no-any-return]
 
 
 class MaxPool(Layer):

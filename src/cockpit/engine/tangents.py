@@ -68,7 +68,7 @@ class TangentProduct:
         with torch.enable_grad():
             self._loss = torch.autograd.grad(list(roots), self._top, list(seeds), create_graph=True)[0]
         with torch.no_grad():
-            slope = self._loss.detach()
+            slope = self._loss.detach().clone()
             for layer in chain:
                 if not layer.has_data:
                     break

@@ -1,0 +1,65 @@
+"""Small results, packed and read."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cockpit.engine.numbers import Numbers, pack
+
+TENSORS = {
+    "a": torch.tensor([1.5, 2.5]),
+    ("b", 1): torch.tensor([[2**50 + 1, 3]]),
+    "c": torch.tensor(7.0, dtype=torch.float64),
+    "d": torch.zeros(0, 3),
+}
+
+
+def test_counts_survive_packing() -> None:
+    packed, manifest = pack(TENSORS)
+    numbers = Numbers()
+    numbers.put_packed(packed, manifest)
+    assert not numbers.ready
+    numbers.send()
+    assert numbers.ready
+    for key, tensor in TENSORS.items():
+        assert key in numbers
+        assert numbers[key].shape == tuple(tensor.shape)
+        assert numbers.values(key) == tensor.double().reshape(-1).tolist()
+
+
+def test_reading_sends_what_has_not_been_sent() -> None:
+    numbers = Numbers(hold=True)
+    numbers.put("a", TENSORS["a"])
+    assert "a" in numbers
+    assert not numbers.ready
+    assert numbers.values("a") == [1.5, 2.5]
+    assert "b" not in numbers
+    with pytest.raises(KeyError):
+        numbers["b"]
+
+
+def test_a_packed_vector_is_read_before_it_is_used_again() -> None:
+    packed, manifest = pack({"a": TENSORS["a"]})
+    numbers = Numbers()
+    numbers.put_packed(packed, manifest)
+    numbers.send()
+    packed.zero_()
+    assert numbers.values("a") == [1.5, 2.5]
+
+
+def test_what_is_dropped_is_gone_from_this_step_only() -> None:
+    packed, manifest = pack(TENSORS)
+    first, second = Numbers(), Numbers()
+    for numbers in (first, second):
+        numbers.put_packed(packed, manifest)
+        numbers.send()
+    first.drop("a")
+    assert "a" not in first
+    assert "a" in second
+
+
+def test_half_precision_is_read_as_it_is() -> None:
+    numbers = Numbers()
+    numbers.put("a", torch.tensor([0.5, 3.0], dtype=torch.bfloat16))
+    assert numbers.values("a") == [0.5, 3.0]

@@ -1,0 +1,142 @@
+"""A replayed step gives the numbers of a step computed as usual; here the recording is simply run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cockpit
+from cockpit.attach import Watch
+from cockpit.quantities import preset
+
+Step = Callable[[], None]
+STEPS = 9
+
+
+class Tokens(nn.Module):
+    """Looked-up tokens and positions, a tied last layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(11, 6), nn.Embedding(5, 6)
+        self.body, self.last = nn.Linear(6, 6), nn.LayerNorm(6)
+        self.head = nn.Linear(6, 11, bias=False)
+        self.head.weight = self.tokens.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        seen = self.tokens(x) + self.places(torch.arange(x.shape[1]))
+        return self.head(self.last(torch.tanh(self.body(seen)))).flatten(0, 1)
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.LayerNorm(6), nn.Linear(6, 3))
+
+
+def convolutions() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1, groups=2), nn.BatchNorm2d(4), nn.ReLU(), nn.ConvTranspose2d(4, 3, 2, stride=2),
+        nn.GroupNorm(3, 3), nn.Flatten(), nn.Linear(3 * 64, 3),
+    )  # fmt: skip
+
+
+def drawn(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    return torch.randn(5, *shape, generator=generator, dtype=torch.float64)
+
+
+NETS: dict[str, tuple[Callable[[], nn.Module], Callable[[torch.Generator], tuple[Tensor, Tensor]]]] = {
+    "perceptron": (perceptron, lambda g: (drawn((4,), g), torch.randint(3, (5,), generator=g))),
+    "convolutions": (convolutions, lambda g: (drawn((2, 4, 4), g), torch.randint(3, (5,), generator=g))),
+    "tokens": (
+        Tokens,
+        lambda g: (torch.randint(11, (5, 5), generator=g), torch.randint(11, (25,), generator=g)),
+    ),
+}
+
+
+def train(
+    net: str, optimizer: str, replays: list[int] | None, prune: Callable[[int, Any], None] | None = None
+) -> Watch:
+    """Train with every quantity of the presets; with ``replays``, steps are recorded and counted there."""
+    make, draw = NETS[net]
+    generator = torch.Generator().manual_seed(0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = make().double()
+    chosen: Any = getattr(torch.optim, optimizer)(model.parameters(), lr=0.05)
+    loss_fn = nn.CrossEntropyLoss()
+    with cockpit.watch(model, chosen, loss_fn, quantities=preset("full"), every=1, run=False) as pit:
+        if replays is not None:
+            pit._tracker.settings.programs.replayer = counting(replays)
+        for step in range(STEPS):
+            if prune is not None:
+                prune(step, model)
+            x, y = draw(generator)
+            chosen.zero_grad()
+            loss_fn(model(x), y).backward()
+            chosen.step()
+    return pit
+
+
+def counting(replays: list[int]) -> Callable[[Callable[[], Any], torch.device], Callable[[], Any]]:
+    def recorded(function: Callable[[], Any], device: torch.device) -> Callable[[], Any]:
+        function()
+
+        def again() -> Any:
+            replays.append(1)
+            return function()
+
+        return again
+
+    return recorded
+
+
+def assert_same(one: Watch, other: Watch) -> None:
+    for step, values in one.get_output().items():
+        for name, expected in values.items():
+            found = other.get_output()[step][name]
+            if name == "Time":
+                continue
+            if expected is None or found is None:
+                assert expected is found, (step, name, expected, found, other.history.reasons())
+            elif hasattr(expected, "counts"):
+                assert expected == found, (step, name)
+            else:
+                rows = [list(v.values()) if isinstance(v, dict) else [v] for v in (expected, found)]
+                rtol = 2e-3 if name == "HessMaxEV" else 1e-7
+                np.testing.assert_allclose(rows[1], rows[0], rtol=rtol, atol=1e-12, err_msg=f"{name} at {step}")
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+@pytest.mark.parametrize("net", list(NETS))
+def test_a_replayed_step_is_like_any_other(net: str, optimizer: str) -> None:
+    replays: list[int] = []
+    replayed = train(net, optimizer, replays)
+    assert len(replays) >= 2 * (STEPS - 5), "nothing was replayed"
+    assert_same(train(net, optimizer, None), replayed)
+
+
+def test_a_parameter_that_moves_in_memory_is_not_read_where_it_was() -> None:
+    def move(step: int, model: Any) -> None:
+        if step == 6:
+            model[0].weight.data = model[0].weight.data.clone()
+
+    replays: list[int] = []
+    replayed = train("perceptron", "SGD", replays, move)
+    assert replays
+    assert_same(train("perceptron", "SGD", None, move), replayed)
+
+
+def test_a_frozen_parameter_leaves_the_recording() -> None:
+    def freeze(step: int, model: Any) -> None:
+        if step == 6:
+            model[0].weight.requires_grad_(False)
+
+    replays: list[int] = []
+    replayed = train("perceptron", "SGD", replays, freeze)
+    assert replays
+    assert_same(train("perceptron", "SGD", None, freeze), replayed)

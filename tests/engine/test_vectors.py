@@ -1,0 +1,64 @@
+"""Lengths, distances and inner products against double precision; directions along the gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cockpit.engine.motion import Motion
+from cockpit.engine.vectors import inner, square_distances, square_norm, square_norms
+
+SIZES = [1, 7, 8192, 8193, 300_001]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lengths_are_right_to_rounding_of_the_result(size: int, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(size)
+    v, w = (torch.randn(size, generator=generator, dtype=torch.float64).to(dtype) * 1e-3 for _ in range(2))
+    tolerance = 1e-6 if dtype == torch.float32 else 1e-12
+    expected = float(v.double().square().sum())
+    assert float(square_norm(v)) == pytest.approx(expected, rel=tolerance)
+    assert square_norms([v, w, v[:1]]).tolist() == pytest.approx(
+        [expected, float(w.double().square().sum()), float(v[0].double() ** 2)], rel=tolerance
+    )
+    apart = float((v.double() - w.double()).square().sum())
+    assert square_distances([v, w], [w, w]).tolist() == pytest.approx([apart, 0.0], rel=10 * tolerance)
+    expected = float(v.double() @ w.double())
+    assert inner(v, w) == pytest.approx(expected, rel=1e-3 if dtype == torch.float32 else 1e-9, abs=1e-12)
+
+
+def test_half_precision_is_widened() -> None:
+    v = torch.full((10_000,), 300.0, dtype=torch.bfloat16)
+    assert float(square_norm(v)) == pytest.approx(float(v.double().square().sum()), rel=1e-6)
+    assert square_norms([v, v]).tolist() == pytest.approx([9e8, 9e8], rel=1e-2)
+
+
+def moved(step: torch.Tensor, theta: torch.Tensor) -> tuple[Motion, torch.Tensor]:
+    motion, parameters = Motion(), {"w": theta.clone()}
+    motion.mark(parameters)
+    parameters["w"].add_(step)
+    return motion, motion.take(parameters)["w"]
+
+
+@pytest.mark.parametrize("size", [50, 200_000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_step_along_the_gradient_is_recognised(size: int, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    theta, g = (torch.randn(size, generator=generator, dtype=torch.float64).to(dtype) for _ in range(2))
+    motion, update = moved(-1e-3 * g, theta)
+    found = motion.along("w", update, float(square_norm(update)), g, float(square_norm(g)))
+    assert found == pytest.approx(-1e-3, rel=1e-3 if dtype == torch.float32 else 1e-9)
+
+
+@pytest.mark.parametrize("off", ["decay", "elements", "sign"])
+def test_any_other_step_is_not(off: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    theta, g = (torch.randn(200_000, generator=generator) for _ in range(2))
+    step = {
+        "decay": -1e-3 * (g + 0.01 * theta),
+        "elements": -1e-3 * torch.where(torch.arange(len(g)) < 2000, 1.01, 1.0) * g,
+        "sign": -1e-3 * g.sign(),
+    }[off]
+    motion, update = moved(step, theta)
+    assert motion.along("w", update, float(square_norm(update)), g, float(square_norm(g))) is None
