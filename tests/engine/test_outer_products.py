@@ -142,6 +142,8 @@ def test_underflow_is_zero_not_negative(way: str) -> None:
     found = Products(row, col).histogram(bins)
     np.testing.assert_array_equal(found, expected_1d(row, col, bins))
     assert found[49] == 3  # not the four products that round to zero
+    for row, col in ((row, torch.zeros(1, 3)), (torch.zeros(1, 3), col), (row, col[:, 2:]), (row[:, 2:], col)):
+        np.testing.assert_array_equal(Products(row, col).histogram(bins), expected_1d(row, col, bins))
 
 
 def test_many_of_the_same_sample_reach_far(way: str) -> None:
@@ -178,8 +180,8 @@ def test_counts_beyond_the_exact_range_of_single_precision() -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "least"),
-    [([0.0, 3.0, 1e-44], 1e-44), ([0.0, -0.0], float("inf")), ([-0.0, 2.0], 2.0), ([], float("inf")), ([3e38], 3e38)],
+    ("numbers", "tiny"),
+    [([0.0, 3.0], False), ([0.0, 1e-44], True), ([2.0, 1e-20], False), ([1e-23], True), ([], False)],
 )
-def test_least_number_above_zero(numbers: list[float], least: float) -> None:
-    assert outer_products._least(np.array(numbers, np.float32)) == np.float32(least)
+def test_tiny_numbers_are_not_zero(numbers: list[float], tiny: bool) -> None:
+    assert outer_products._tiny(np.array(numbers, np.float32), min([*numbers, 0.0])) == tiny

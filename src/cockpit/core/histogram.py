@@ -33,6 +33,7 @@ class Histogram:
     def _set(self, edges: tuple[NDArray[np.float64], ...], names: tuple[str, ...], flat: NDArray[Any]) -> None:
         self.edges, self._names = edges, names
         filled = flat.nonzero()[0]
+        self._places: NDArray[Any]
         counts, self._places = flat[filled], filled.astype(np.int32)  # parameter * bins + bin, increasing
         self._counts = counts.astype(_narrowest(counts.max() if len(counts) else 0))
 

@@ -110,10 +110,12 @@ def _dense(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, ch
 
 def _summed(formed: Tensor, signs: Tensor | None, begin: int, end: int) -> Tensor:
     """Squares of [n, G, K, D], summed over samples and columns: [G, D]."""
+    found: Tensor
     if signs is None:
-        return torch.linalg.vector_norm(formed, dim=(0, 2)).square_()
-    weights = signs[:, begin:end].mT.to(formed.dtype)  # [n, K]
-    found: Tensor = torch.einsum("nk,ngkd->gd", weights, formed.square_())
+        found = torch.linalg.vector_norm(formed, dim=(0, 2)).square_()
+    else:
+        weights = signs[:, begin:end].mT.to(formed.dtype)  # [n, K]
+        found = torch.einsum("nk,ngkd->gd", weights, formed.square_())
     return found
 
 

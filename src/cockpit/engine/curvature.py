@@ -1,6 +1,7 @@
 """Everything that multiplies by the Hessian, on the user's own graph."""
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,6 +12,16 @@ from cockpit.layers.forms import wide
 MAX_HESSIAN = 20_000  # parameters for which the exact Hessian diagonal is formed
 
 Vectors = dict[str, Tensor]
+
+
+class Product(Protocol):
+    """v -> H v for the backpropagated number."""
+
+    parameters: dict[str, Tensor]
+    products: int  # so far
+
+    def __call__(self, vectors: Vectors) -> Vectors:
+        """Return H v."""
 
 
 class HessianProduct:
@@ -51,7 +62,7 @@ class HessianProduct:
         return {name: torch.zeros_like(vectors[name]) if hv is None else hv for name, hv in named}
 
 
-def hessian_diagonal(product: HessianProduct) -> Vectors:
+def hessian_diagonal(product: Product) -> Vectors:
     """Exact diagonal, one product for each parameter element: for small nets and tests."""
     total = sum(p.numel() for p in product.parameters.values())
     if total > MAX_HESSIAN:
@@ -67,7 +78,7 @@ def hessian_diagonal(product: HessianProduct) -> Vectors:
     return diagonal
 
 
-def hutchinson(product: HessianProduct, probes: int, generator: torch.Generator) -> list[Vectors]:
+def hutchinson(product: Product, probes: int, generator: torch.Generator) -> list[Vectors]:
     """v * H v for random signs v: each is an unbiased estimate of the diagonal."""
     estimates = []
     for _ in range(probes):

@@ -50,7 +50,7 @@ class _Sums:
 
     def take_extremes(self, low: Tensor, high: Tensor) -> None:
         """Take the smallest and the largest element of a chunk."""
-        top = torch.maximum(-low, high)
+        top = torch.maximum(low.abs(), high.abs())
         self.abs_max = top if self.abs_max is None else torch.maximum(self.abs_max, top)
 
     def statistics(self, shape: tuple[int, ...]) -> Statistics:
@@ -157,7 +157,7 @@ def _elementwise(found: Statistics, g: Tensor, factor: float, wanted: Wanted) ->
         found.sum_sq = torch.linalg.vector_norm(g, dim=0).mul_(factor).square_()
     if wanted.abs_max:
         low, high = torch.aminmax(g) if g.numel() else (g.new_zeros(()),) * 2
-        found.abs_max = torch.maximum(-low, high) * abs(factor)
+        found.abs_max = torch.maximum(low.abs(), high.abs()) * abs(factor)
 
 
 def _added(parts: list[Statistics]) -> Statistics:

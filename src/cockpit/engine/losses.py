@@ -128,8 +128,14 @@ def _unreduced(
 def _evaluate(module: nn.Module, args: Sequence[Any]) -> Tensor:
     """The loss without its reduction."""
     if type(module) is nn.CrossEntropyLoss and len(args) == 2:  # by far the commonest: no copy of the module
-        loss, weight = F.cross_entropy, module.weight
-        return loss(*args, weight, None, module.ignore_index, None, "none", module.label_smoothing)
+        return F.cross_entropy(
+            args[0],
+            args[1],
+            weight=module.weight,
+            ignore_index=module.ignore_index,
+            reduction="none",
+            label_smoothing=module.label_smoothing,
+        )
     twin = copy.copy(module)
     twin.reduction = "none"  # type: ignore[assignment]
     found: Tensor = type(module).forward(twin, *args).detach()

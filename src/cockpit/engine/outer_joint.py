@@ -46,9 +46,9 @@ def _plain(axis: Axis) -> bool:
 
 def _samples(products: Products, small: Small, axis: Axis) -> Tensor:
     """Number of small products beside the parameters of each bin."""
-    if small.flags is None:
+    if not len(small.rest):
         return axis.counts * float(len(products.row))
-    samples = torch.from_numpy(small.flags.sum(0, dtype=np.float32))  # [O]
+    samples = torch.from_numpy(small.samples())
     if not _plain(axis):
         return axis.weigh(samples[:, None].expand_as(axis.theta), products.scratch)
     above = [torch.dot(flags.sum(1).double(), samples.double()).item() for flags in axis.flags]

@@ -7,6 +7,7 @@ this o, and are counted. For the other rows, see :mod:`row_products`; where they
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 import torch
@@ -18,26 +19,35 @@ from cockpit.engine.binning import Bins
 from cockpit.layers.forms import Scratch
 
 BLOCK = 2**18  # products that are formed at once
-INFINITE = 0x7F800000  # the bits of an infinite float32
+TINY = 2.0**-74
 UNDERFLOW = 2.0**-149  # a smaller product may round to zero, whose sign does not count
 FORM_EACH, FORM_EDGE = 0.2e-9, 0.1e-9  # seconds for each product, and each of them and edge: only proportions matter
 
 
 @dataclass(frozen=True)
 class Small:
-    """Rows (n, o) whose products are all so small that signs decide their bins."""
+    """Rows (n, o) of [N, O] whose products are all so small that signs decide their bins; ``rest``: all others."""
 
-    flags: NDArray[np.bool_] | None  # [N, O]; None: all of them
-    total: int
+    shape: tuple[int, ...]
+    rest: NDArray[np.int64]  # ascending
+
+    @property
+    def total(self) -> int:
+        """Number of small rows."""
+        return prod(self.shape) - len(self.rest)
 
     def masked(self, row: Tensor) -> Tensor:
         """Set all other rows to zero."""
-        return row if self.flags is None else row * torch.from_numpy(self.flags)
+        if not len(self.rest):
+            return row
+        kept = row.clone()
+        kept.view(-1)[torch.from_numpy(self.rest)] = 0
+        return kept
 
-    @cached_property
-    def rest(self) -> NDArray[np.int64]:
-        """Places in [N, O] of all other rows."""
-        return np.zeros(0, np.int64) if self.flags is None else np.flatnonzero(~self.flags)
+    def samples(self) -> NDArray[np.float32]:
+        """Number of samples of which the row of an output is small, [O]."""
+        others = np.bincount(self.rest % self.shape[1], minlength=self.shape[1])
+        return (self.shape[0] - others).astype(np.float32)
 
 
 class Products:
@@ -80,15 +90,21 @@ class Products:
         """Find the small rows."""
         radius = bins.near_zero[0]
         low, high, left, right = self._ranges
-        flags, total = None, self.row.numel()
+        large: NDArray[np.bool_] | None = None
         if max(-low, high) * max(-left, right) >= radius:
-            flags = self.highest < radius
-            total = int(np.count_nonzero(flags))
-        if total and self._least_row * self._least_column < UNDERFLOW:
-            kept = (self._sizes >= UNDERFLOW / self._least_column) | (self._sizes == 0)
-            flags = kept if flags is None else flags & kept
-            total = int(np.count_nonzero(flags))
-        return Small(flags, total)
+            large = self.highest >= radius
+        if self._underflowing is not None:
+            large = self._underflowing if large is None else large | self._underflowing
+        return Small(tuple(self.row.shape), np.zeros(0, np.int64) if large is None else np.flatnonzero(large))
+
+    @cached_property
+    def _underflowing(self) -> NDArray[np.bool_] | None:
+        """Rows of which some product may round to zero though no factor is zero, [N, O]; None if there is none."""
+        columns = self._column_sizes.numpy()
+        if not (_tiny(columns, self._ranges[2]) or _tiny(self._sizes, self._ranges[0])):
+            return None
+        least = float(columns.min(where=columns > 0, initial=1.0))  # nothing underflows with one
+        return (self._sizes.astype(np.float64) * least < UNDERFLOW) & (self._sizes > 0)
 
     @cached_property
     def _sizes(self) -> NDArray[np.float32]:
@@ -110,14 +126,6 @@ class Products:
         """Largest product of each row, apart from the sign, [N, O]."""
         with np.errstate(over="ignore", under="ignore"):
             return self._sizes * self._tops
-
-    @cached_property
-    def _least_row(self) -> float:
-        return self._ranges[0] if self._ranges[0] > 0 else _least(self._sizes)
-
-    @cached_property
-    def _least_column(self) -> float:
-        return self._ranges[2] if self._ranges[2] > 0 else _least(self._column_sizes.numpy())
 
     # ---- signs
 
@@ -192,7 +200,8 @@ class Products:
             yield room.mul_(left[:, None]), torch.from_numpy(places % outputs)
 
 
-def _least(sizes: NDArray[np.float32]) -> float:
-    """Smallest number above zero of finite numbers that are not negative; infinite if there is none."""
-    bits = int((sizes.view(np.uint32) - np.uint32(1)).min(initial=INFINITE))  # zeros become larger than any number
-    return float(np.uint32(min(bits + 1, INFINITE)).view(np.float32))
+def _tiny(sizes: NDArray[np.float32], lowest: float) -> bool:
+    """Whether a number that is not zero is so small that its product with another such number underflows."""
+    if lowest > TINY:
+        return False
+    return bool(np.count_nonzero(sizes <= TINY) > np.count_nonzero(sizes == 0))

@@ -9,7 +9,7 @@ from torch import Tensor
 from cockpit.core.errors import Undefined, why
 from cockpit.engine import lanczos
 from cockpit.engine.capture import Capture, loss_input
-from cockpit.engine.curvature import HessianProduct, Vectors, hessian_diagonal, hutchinson
+from cockpit.engine.curvature import HessianProduct, Product, Vectors, hessian_diagonal, hutchinson
 from cockpit.engine.gauss_newton import GaussNewton
 from cockpit.engine.graph import Graph
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
@@ -38,7 +38,7 @@ class SecondOrder:
     ) -> None:
         self._roots, self._seeds, self._parameters, self._capture = roots, seeds, parameters, capture
         self._settings, self._key, self._half = settings, key, half
-        self._hessian: HessianProduct | TangentProduct | None = None
+        self._hessian: Product | None = None
         self._newton: GaussNewton | None = None
         self.diagonals: dict[Diagonal, list[Vectors] | str] = {}
         self.eigenpair: lanczos.Eigenpair | str | None = None
@@ -83,7 +83,7 @@ class SecondOrder:
             return [self._newton.diagonal()]
         return self._newton.sampled(need.samples, self._generator(1))
 
-    def _product(self) -> HessianProduct | TangentProduct:
+    def _product(self) -> Product:
         if self._hessian is None:
             self._hessian = self._tangents() or HessianProduct(self._roots, self._seeds, self._parameters)
         return self._hessian

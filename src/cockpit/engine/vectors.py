@@ -20,8 +20,8 @@ def square_norm(vector: Tensor) -> Tensor:
         flat = flat.float()
     body = flat.numel() // ROW * ROW
     if body <= ROW:
-        return torch.linalg.vector_norm(flat).double().square()
-    found = torch.linalg.vector_norm(flat[:body].view(-1, ROW), dim=1).double().square().sum()
+        return torch.linalg.vector_norm(flat).double().square()  # type: ignore[no-any-return]
+    found: Tensor = torch.linalg.vector_norm(flat[:body].view(-1, ROW), dim=1).double().square().sum()
     return found + torch.linalg.vector_norm(flat[body:]).double().square() if body < flat.numel() else found
 
 

@@ -1,0 +1,93 @@
+"""Squares of a convolution's per-sample gradients: three ways against a float64 loop. The kernel runs on a CUDA device,
+or by Triton's interpreter in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cockpit.engine import kernels
+from cockpit.engine.conv_squares import Convolution, _dense, _scattered
+from cockpit.engine.pooled_kernel import pooled_squares
+from cockpit.engine.scattered import Scattered
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and os.environ.get("COCKPIT_TRITON") == "interpret"
+DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    HERE = kernels.usable(torch.zeros(1, device=DEVICE))
+NOT_HERE = "the kernel needs a CUDA device with Triton, or Triton's interpreter (test_under_the_interpreter)"
+needs_kernel = pytest.mark.skipif(not HERE, reason=NOT_HERE)
+pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning")
+
+SHAPES = {  # samples, channels in and out, size, kernel, stride, padding, dilation, columns
+    "plain": (5, 3, 4, 9, (3, 3), (1, 1), (1, 1), (1, 1), 9),
+    "geometry": (3, 2, 3, 11, (3, 2), (2, 1), (0, 1), (1, 2), 20),
+    "wide": (2, 5, 2, 8, (5, 5), (1, 1), (0, 0), (1, 1), 2),
+    "one": (1, 1, 1, 5, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+}
+
+
+def made(name: str) -> tuple[Convolution, Scattered, Tensor]:
+    """A convolution under max-pooling, gradients of its result and signs of the columns."""
+    torch.manual_seed(0)
+    samples, channels, out, size, kernel, stride, padding, dilation, columns = SHAPES[name]
+    inputs, weight = torch.randn(samples, channels, size, size), torch.randn(out, channels, *kernel)
+    result = F.conv2d(inputs, weight, None, stride, padding, dilation).relu().to(DEVICE)
+    pooled, index = F.max_pool2d(result, min(3, result.shape[3]), 2, ceil_mode=True, return_indices=True)
+    grad = Scattered.of(torch.randn(columns, *pooled.shape, device=DEVICE), index, tuple(result.shape))
+    conv = Convolution(inputs.to(DEVICE), kernel, 1, stride, padding, dilation, tuple(result.shape[2:]))
+    return conv, grad.where_positive(result), torch.randn(columns, samples).sign().to(DEVICE)
+
+
+def one_by_one(conv: Convolution, grad: Scattered, signs: Tensor | None) -> Tensor:
+    """Every sample and column by autograd, in double precision; elements of the kernel first, channels last."""
+    images, gradients = conv.signal.cpu().double(), grad.dense().cpu().double()
+    shape = gradients.shape[2], images.shape[1], *conv.kernel
+    total = torch.zeros(shape, dtype=torch.float64)
+    for k, column in enumerate(gradients):
+        for n in range(len(images)):
+            weight = torch.zeros(shape, dtype=torch.float64, requires_grad=True)
+            settings = conv.stride, conv.padding, conv.dilation
+            result = F.conv2d(images[n : n + 1], weight, None, *settings)
+            found = torch.autograd.grad(result, weight, column[n : n + 1])[0]
+            total += found.square() * (1 if signs is None else float(signs[k, n]))
+    return total.permute(0, 2, 3, 1).flatten(1)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("way", ["dense", "scattered", pytest.param("kernel", marks=needs_kernel)])
+def test_squares(way: str, name: str, signed: bool) -> None:
+    conv, grad, signs = made(name)
+    given = signs if signed else None
+    if way == "dense":
+        found = _dense(conv, grad, given, grad.value.shape[2], 4000)
+    elif way == "scattered":
+        found = _scattered(conv, grad, given)
+    else:
+        found = pooled_squares(conv.signal, grad, given, conv.kernel, conv.stride, conv.padding, conv.dilation)
+    expected = one_by_one(conv, grad, given)
+    scale = float(one_by_one(conv, grad, None).abs().max()) + 1e-30
+    torch.testing.assert_close(found.cpu().double() / scale, expected / scale, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.skipif(INTERPRETED, reason="this is the interpreter's process")
+def test_under_the_interpreter() -> None:
+    environment = os.environ | {"TRITON_INTERPRET": "1", "COCKPIT_TRITON": "interpret"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", str(Path(__file__))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    if NOT_HERE in done.stdout:
+        pytest.skip("Triton's interpreter does not run here: this version of it may not take this version of numpy")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
