@@ -29,7 +29,7 @@ class Effort:
     block: float = 0.25  # seconds of a block; a block holds at least one whole cycle
     rounds: int = 5
     cell: float = 8.0  # seconds after which two rounds are enough; after three times as many, one
-    warm: int = 3  # tracked steps before each block of tracked steps
+    warm: int = 8  # tracked steps before each block of tracked steps: at the fifth a GPU records them for replay
     patience: float = 0.0  # seconds to go on for when other programs disturb
 
 

@@ -142,8 +142,9 @@ def test_underflow_is_zero_not_negative(way: str) -> None:
     found = Products(row, col).histogram(bins)
     np.testing.assert_array_equal(found, expected_1d(row, col, bins))
     assert found[49] == 3  # not the four products that round to zero
-    for row, col in ((row, torch.zeros(1, 3)), (torch.zeros(1, 3), col), (row, col[:, 2:]), (row[:, 2:], col)):
-        np.testing.assert_array_equal(Products(row, col).histogram(bins), expected_1d(row, col, bins))
+    none = torch.zeros(1, 3)
+    for one, other in ((row, none), (none, col), (row, col[:, 2:]), (row[:, 2:], col)):
+        np.testing.assert_array_equal(Products(one, other).histogram(bins), expected_1d(one, other, bins))
 
 
 def test_many_of_the_same_sample_reach_far(way: str) -> None:
