@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cockpit.checks import check_options, check_parts, whole
+from cockpit.core.budget import FIRST
 from cockpit.core.errors import CockpitError
 from cockpit.core.history import History
 from cockpit.core.recorded import Recorded
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("cockpit")
 
+FIRST_ON_GPU = 0.3  # seconds: what the device loads when it computes something for the first time
 PATIENCE = 50  # tracked steps before one is recorded for replay, where no time is free: recording must pay
 
 
@@ -88,11 +90,13 @@ def watch(
     check_parts(model, optimizers, loss_fn)
     check_options(batch_axis, batch_size, losses, scaler, step, steps)
     chosen = resolve(quantities)
-    schedule: Schedule = Budget(budget, grace, tiers={tier_of(q) for q in chosen if not q.scheduled}, steps=steps)
+    on_gpu = any(parameter.is_cuda for parameter in model.parameters())
+    tiers = {tier_of(quantity) for quantity in chosen if not quantity.scheduled}
+    schedule: Schedule = Budget(budget, grace, tiers=tiers, steps=steps, first=FIRST_ON_GPU if on_gpu else FIRST)
     if every is not None:
         schedule = as_schedule(every)
     settings = Settings(batch_axis, batch_size, losses, Finder(batch_axis), LossScale(scaler), seed=seed)
-    if any(parameter.is_cuda for parameter in model.parameters()) and _allowed("COCKPIT_REPLAY"):
+    if on_gpu and _allowed("COCKPIT_REPLAY"):
         settings.programs.replayer = Replay
         settings.programs.patience = 1 if every is not None or grace >= 1 else PATIENCE
     folder = None if _disabled() else choose_folder(run, type(model).__name__)

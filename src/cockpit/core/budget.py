@@ -40,6 +40,7 @@ class Budget(Meter):
         *,
         tiers: Iterable[int] = tuple(PRIOR),
         steps: int | None = None,
+        first: float = FIRST,
     ) -> None:
         """Open the accounts.
 
@@ -49,6 +50,7 @@ class Budget(Meter):
             clock: For :meth:`began` and :meth:`ended`.
             tiers: Tiers that are wanted, larger is dearer.
             steps: Steps that the run will take, if known: a short one may borrow less.
+            first: Seconds more that the very first tracked step may take.
         """
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
             raise CockpitError(f"budget is {share!r}; it is a share of the training time: give a number in (0, 1]")
@@ -57,6 +59,7 @@ class Budget(Meter):
         super().__init__(clock)
         self.share, self.grace, self.free = float(share), float(grace), 0.0
         self._horizon = HORIZON if steps is None else max(1, min(HORIZON, steps // 2))
+        self._first = first
         self._borrows = self.grace == 0  # else the early steps were seen for free
         self._graced = self.grace > 0
         self._accounts: dict[int, float] = {}  # seconds
@@ -232,7 +235,7 @@ class Budget(Meter):
         for other, cost in known.items():
             if other > tier and cost is not None:  # it is a part of this
                 return max(below, cost * prior(tier) / prior(other))
-        return FIRST + max(prior(tier) * (self.plain or 0.0), 2 * below if self.tiers else 0.0)
+        return self._first + max(prior(tier) * (self.plain or 0.0), 2 * below if self.tiers else 0.0)
 
     def _earn(self, prices: dict[int, float]) -> None:
         """Put what training has earned since the last time into the accounts."""

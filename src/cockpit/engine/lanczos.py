@@ -1,4 +1,8 @@
-"""Largest eigenvalue of a symmetric operator by the Lanczos method with full reorthogonalisation."""
+"""Largest eigenvalue of a symmetric operator by the Lanczos method with full reorthogonalisation and thick restarts.
+
+The basis never has more than a few vectors: when it is full it is replaced by its best approximations of the largest
+eigenvectors, which continue the same Krylov space (Wu and Simon 2000).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +12,9 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 
-BLOCK = 4  # vectors of the basis that are made room for at once
+MOST, KEPT = 12, 5  # vectors of the basis; those that stay when it is full
+BLOCK = 4  # vectors that are made room for at once
+CHUNK = 2**18  # elements of each vector that are combined at once
 FLAT = 1e-7  # an eigenvalue so small beside the others is not resolved any further
 
 
@@ -33,50 +39,66 @@ class Basis:
     @property
     def last(self) -> Tensor:
         """The newest vector."""
-        return self._blocks[-1][(self.size - 1) % BLOCK]
+        return self._blocks[(self.size - 1) // BLOCK][(self.size - 1) % BLOCK]
 
     def append(self, vector: Tensor) -> None:
         """Add a unit vector."""
-        if self.size % BLOCK == 0:
+        if self.size == BLOCK * len(self._blocks):
             self._blocks.append(self._like.new_empty(BLOCK, self._like.numel()))
-        self._blocks[-1][self.size % BLOCK] = vector
         self.size += 1
+        self.last.copy_(vector)
 
     def coefficients(self, vector: Tensor) -> Tensor:
         """<q_i, v> for every vector of the basis."""
         return torch.cat([block @ vector for block in self._filled()])
-
-    def combine(self, coefficients: Tensor) -> Tensor:
-        """sum_i c_i q_i."""
-        parts = zip(self._filled(), coefficients.split(BLOCK), strict=True)
-        return torch.stack([part @ block for block, part in parts]).sum(0)
 
     def remove(self, vector: Tensor, coefficients: Tensor) -> None:
         """Subtract sum_i c_i q_i, in place."""
         for block, part in zip(self._filled(), coefficients.split(BLOCK), strict=True):
             vector.addmv_(block.mT, part, alpha=-1)
 
+    def combine(self, coefficients: Tensor) -> Tensor:
+        """sum_i c_i q_i."""
+        parts = zip(self._filled(), coefficients.split(BLOCK), strict=True)
+        return torch.stack([part @ block for block, part in parts]).sum(0)
+
+    def replace(self, coefficients: Tensor) -> None:
+        """Keep sum_i c_ij q_i for the columns j of [size, new size] instead, a piece of all vectors at a time."""
+        filled, mix = self._filled(), coefficients.mT.to(self._like)
+        for begin in range(0, self._like.numel(), CHUNK):
+            pieces = [block[:, begin : begin + CHUNK] for block in filled]
+            mixed = mix @ torch.cat(pieces)
+            for place, row in enumerate(mixed):
+                self._blocks[place // BLOCK][place % BLOCK, begin : begin + CHUNK] = row
+        self.size = coefficients.shape[1]
+
     def _filled(self) -> list[Tensor]:
         full, rest = divmod(self.size, BLOCK)
         return self._blocks[:full] + ([self._blocks[full][:rest]] if rest else [])
 
 
-@dataclass
-class Ritz:
-    """The tridiagonal matrix of the operator in the basis, and its two largest eigenvalues."""
+class Projection:
+    """The operator in the basis, and its eigenvalues there."""
 
-    diagonal: list[float]
-    beside: list[float]
+    def __init__(self) -> None:
+        self.matrix = torch.zeros(0, 0, dtype=torch.float64)
 
-    def solve(self, beta: float) -> tuple[Tensor, Tensor, float, float]:
-        """Eigenvalues, eigenvectors, and the residuals of the largest and the second largest."""
-        matrix = torch.diag(torch.tensor(self.diagonal, dtype=torch.float64))
-        if self.beside:
-            off = torch.tensor(self.beside, dtype=torch.float64)
-            matrix += torch.diag(off, 1) + torch.diag(off, -1)
-        values, vectors = torch.linalg.eigh(matrix)
-        residuals = (beta * vectors[-1].abs()).tolist()
-        return values, vectors, residuals[-1], residuals[-2] if len(residuals) > 1 else float("inf")
+    def add(self, along: list[float], asymmetry: float, coupling: float | None) -> None:
+        """The image of the newest vector; ``coupling``: its part along the one before, as that one's image had it."""
+        size = len(along)
+        grown = torch.zeros(size, size, dtype=torch.float64)
+        grown[:-1, :-1] = self.matrix
+        grown[-1] = grown[:, -1] = torch.tensor(along, dtype=torch.float64)
+        if coupling is not None:
+            if abs(along[-2] - coupling) > asymmetry * float(grown.abs().max()):
+                raise Undefined("second derivatives are not symmetric: an operation's own double backward is wrong")
+            grown[-1, -2] = grown[-2, -1] = coupling
+        self.matrix = grown
+
+    def solve(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues and eigenvectors."""
+        values, vectors = torch.linalg.eigh(self.matrix)
+        return values, vectors
 
 
 def largest(
@@ -93,43 +115,44 @@ def largest(
     From any start the residual must fall far below that, twice: a small one alone may belong to the second largest of
     two close eigenvalues. ``near``: the start is close to the eigenvector (that of the step before); then the error
     bound must hold with a margin of ten. A start that is an eigenvector already would never look elsewhere: the caller
-    mixes in noise.
+    mixes in noise. ``product`` returns a tensor of its own.
     """
-    size, basis, found = start.numel(), Basis(start), Ritz([], [])
-    settled = 0
+    size, basis, inside = start.numel(), Basis(start), Projection()
+    settled, products, coupling = 0, 0, None
     while True:
         image = product(basis.last)
-        on_last, on_previous, beta = _orthogonalise(image, basis)
-        found.diagonal.append(on_last)
-        entries = found.diagonal + found.beside
-        if found.beside and abs(on_previous - found.beside[-1]) > asymmetry * max(map(abs, entries)):
-            raise Undefined("second derivatives are not symmetric: an operation's own double backward is wrong")
+        products += 1
+        along, beta = _orthogonalise(image, basis)
         if not beta < float("inf"):
-            return Eigenpair(float("nan"), basis.last, basis.size, float("nan"))
-        values, vectors, residual, second = found.solve(beta)
-        value, widest = float(values[-1]), float(values.abs().max())
+            return Eigenpair(float("nan"), image, products, float("nan"))
+        inside.add(along, asymmetry, coupling)
+        values, vectors = inside.solve()
+        residuals = (beta * vectors[-1].abs()).tolist()
+        value, widest, residual = float(values[-1]), float(values.abs().max()), residuals[-1]
         scale = max(abs(value), FLAT * widest)
         settled = settled + 1 if residual <= 0.02 * tolerance * scale else 0
-        done = settled >= 2 and basis.size >= min(size, 6)
-        if near and basis.size >= min(size, 4):
-            gap = value - float(values[-2]) - residual - second  # at least so far from the second largest
+        done = settled >= 2 and products >= min(size, 6)
+        if near and products >= min(size, 4) and len(residuals) > 1:
+            gap = value - float(values[-2]) - residual - residuals[-2]  # at least so far from the second largest
             error = min(residual, residual**2 / gap) if gap > 0 else residual
             done |= error <= 0.1 * tolerance * scale and residual <= 3 * tolerance * scale
-        if done or basis.size >= min(size, limit):
-            return Eigenpair(value, basis.combine(vectors[:, -1].to(image)), basis.size, residual)
+        if done or basis.size >= size or products >= limit:
+            return Eigenpair(value, basis.combine(vectors[:, -1].to(image)), products, residual)
         if beta <= 1e-12 * max(1e-30, widest):  # an invariant subspace: look outside it
             image = torch.randn(size, generator=generator, dtype=torch.float64, device=generator.device).to(image)
             _orthogonalise(image, basis)
             beta = 0.0
-        found.beside.append(beta)
+        coupling = beta
+        if basis.size >= MOST:
+            basis.replace(vectors[:, -KEPT:])
+            inside.matrix, coupling = torch.diag(values[-KEPT:]), None
         basis.append(image / image.norm())
 
 
-def _orthogonalise(image: Tensor, basis: Basis) -> tuple[float, float, float]:
-    """Make the image orthogonal to the basis, in place; its parts along the last two vectors, and what is left."""
+def _orthogonalise(image: Tensor, basis: Basis) -> tuple[list[float], float]:
+    """Make the image orthogonal to the basis, in place; its parts along the basis, and the length of what is left."""
     along = basis.coefficients(image)
     basis.remove(image, along)
     basis.remove(image, basis.coefficients(image))  # twice is enough
-    previous = along[-2] if basis.size > 1 else along[-1]
-    last, before, beta = torch.stack([along[-1], previous, image.norm()]).tolist()  # the only look at numbers
-    return last, before, beta
+    *found, beta = torch.cat([along, image.norm()[None]]).tolist()  # the only look at numbers
+    return found, beta

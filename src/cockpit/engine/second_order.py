@@ -15,7 +15,6 @@ from cockpit.engine.graph import Graph
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
 from cockpit.engine.settings import Settings
 from cockpit.engine.tangents import TangentProduct, chain_of
-from cockpit.engine.trust import agree
 
 LOOK_AROUND = 10  # one in so many searches for the eigenvector trusts no earlier one
 NOISE = 0.1  # beside the eigenvector of the step before
@@ -98,15 +97,14 @@ class SecondOrder:
         if chain is None:
             return None
         quick = TangentProduct(self._roots, self._seeds, chain, self._parameters)
-        trusted = self._settings.trusted(("tangents", graph.signature), lambda: self._agrees(quick))
-        quick.products = 0
-        return quick if trusted else None
 
-    def _agrees(self, quick: TangentProduct) -> bool | None:
-        generator = self._generator(4)
-        noise = {name: _noise(p, p.numel(), generator).view_as(p) for name, p in self._parameters.items()}
-        slow, other = HessianProduct(self._roots, self._seeds, self._parameters)(noise), quick(noise)
-        return agree((slow[name], other[name]) for name in noise)
+        def trial() -> bool | None:
+            generator = self._generator(4)
+            found = quick.agrees({n: _noise(p, p.numel(), generator).view_as(p) for n, p in self._parameters.items()})
+            quick.products = 0
+            return found
+
+        return quick if self._settings.trusted(("tangents", graph.signature), trial) else None
 
     def _generator(self, purpose: int) -> torch.Generator:
         """A source of randomness of our own: the global one is the user's."""

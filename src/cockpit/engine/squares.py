@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cockpit.engine import statistics
-from cockpit.engine.columns import Many, forms_of
+from cockpit.engine.batched_forms import Many, forms_of
 from cockpit.engine.conv_squares import Convolution, sum_of_squares
 from cockpit.engine.graph import Node, Path, family, shapes
 from cockpit.engine.placement import Placements
@@ -146,14 +146,14 @@ class Layer:
         saved, bias, _ = LINEAR[family(self._node)]
         assert self._layout is not None
         columns, positions = len(grad), self._layout.inner // grad.shape[2]
-        rows = wide(grad).view(columns, -1, positions, grad.shape[2])  # [K, N, T, O]
+        rows = wide(grad).reshape(columns, -1, positions, grad.shape[2])  # [K, N, T, O]
         if slot == bias:
             return self._summed(rows).sum(0)
         inputs = wide(self._part.of(getattr(self._node, saved).detach()))
         if positions > 1:
             col = inputs.reshape(rows.shape[1], positions, -1)
             return products_squared(rows, col, self._signs, self._room).mT
-        return inputs.square().mT @ self._summed(rows)
+        return (self._summed(rows).mT @ inputs.square()).mT  # the parameter itself is the other way round
 
     def _summed(self, rows: Tensor) -> Tensor:
         """Squares of the sums over positions, summed over columns: [N, O]."""

@@ -30,9 +30,13 @@ class Layer:
         """Gradient of the data."""
         raise NotImplementedError
 
+    def backward(self, grad: Tensor) -> tuple[Tensor | None, Tangents]:
+        """Gradients of the data and of the weights."""
+        return (self.pull(grad) if self.has_data else None), {}
+
     def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
         """Velocities of the gradients of the data and of the weights; ``grad``: that of the gradient at the result."""
-        return (self.pull(grad) if self.has_data else None), {}
+        return self.backward(grad)
 
 
 class Linear(Layer):
@@ -59,18 +63,25 @@ class Linear(Layer):
         found: Tensor = grad @ weight.mT
         return found
 
-    def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
-        """Both halves of the product rule."""
+    def backward(self, grad: Tensor) -> tuple[Tensor | None, Tangents]:
+        """One product for each."""
         inputs, _, slot = self._saved()
-        data, found = (self.pull(grad) if self.has_data else None), Tangents()
-        if slot + 1 in own and inputs is not None:
+        found: Tangents = {}
+        if slot + 1 in self.weights and inputs is not None:
             found[slot + 1] = inputs.mT @ grad
-            if self.slope is not None and self.moved is not None:
-                found[slot + 1].addmm_(self.moved.mT, self.slope)
-            if self.slope is not None and data is not None:
-                data.addmm_(self.slope, own[slot + 1].mT)
-        if slot == 1 and 0 in own:
+        if slot == 1 and 0 in self.weights:
             found[0] = grad.sum(0)
+        return (self.pull(grad) if self.has_data else None), found
+
+    def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
+        """The backward of the layer, and the other half."""
+        weight = self._saved()[2] + 1
+        data, found = self.backward(grad)
+        if self.slope is not None and weight in own:
+            if self.moved is not None:
+                found[weight].addmm_(self.moved.mT, self.slope)
+            if data is not None:
+                data.addmm_(self.slope, own[weight].mT)
         return data, found
 
 
@@ -102,17 +113,23 @@ class Convolution(Layer):
         assert found is not None
         return found
 
-    def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
-        """Both halves of the product rule: the backward of the layer, twice."""
-        node, wanted = self.node, (self.has_data, 1 in own, 2 in own)
-        data, weight, bias = self._backward(grad, node._saved_input, node._saved_weight, wanted)
-        if self.slope is not None and 1 in own:  # the other half of the product rule
-            moved = node._saved_input if self.moved is None else self.moved
-            wanted = self.has_data, self.moved is not None, False
-            more = self._backward(self.slope, moved, own[1], wanted)
-            data = data if data is None or more[0] is None else data.add_(more[0])
-            weight = weight if weight is None or more[1] is None else weight.add_(more[1])
+    def backward(self, grad: Tensor) -> tuple[Tensor | None, Tangents]:
+        """All in one call."""
+        wanted = self.has_data, 1 in self.weights, 2 in self.weights
+        data, weight, bias = self._backward(grad, self.node._saved_input, self.node._saved_weight, wanted)
         return data, {slot: part for slot, part in ((1, weight), (2, bias)) if part is not None}
+
+    def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
+        """The backward of the layer, twice."""
+        data, found = self.backward(grad)
+        if self.slope is not None and 1 in own:
+            moved = self.node._saved_input if self.moved is None else self.moved
+            more = self._backward(self.slope, moved, own[1], (self.has_data, self.moved is not None, False))
+            if data is not None and more[0] is not None:
+                data.add_(more[0])
+            if more[1] is not None:
+                found[1].add_(more[1])
+        return data, found
 
     def _backward(
         self, grad: Tensor, data: Tensor, weight: Tensor, wanted: tuple[bool, bool, bool]

@@ -16,6 +16,7 @@ from cockpit.engine.curvature import Vectors
 from cockpit.engine.graph import Graph, Node, Path, edge, family, shapes
 from cockpit.engine.squares import TURNS, along, rearranged, turned_axes
 from cockpit.engine.tangent_layers import DATA, LAYERS, Layer, Tangents
+from cockpit.engine.trust import agree
 
 
 def chain_of(graph: Graph, top: Node, parameters: Mapping[str, Tensor]) -> list[Layer] | None:
@@ -79,31 +80,68 @@ class TangentProduct:
     def __call__(self, vectors: Vectors) -> Vectors:
         """Return H v."""
         self.products += 1
-        own = [
-            {slot: _operand(path, vectors[path.name]) for slot, path in layer.weights.items()} for layer in self._chain
-        ]
-        moved: Tensor | None = None
-        for layer, tangents in zip(reversed(self._chain), reversed(own), strict=True):
-            layer.moved = moved if layer.weights else None
-            moved = layer.push(moved, tangents)
-        found: Vectors = {}
+        own = [_operands(layer, vectors) for layer in self._chain]
+        moved = self._push(own)
         grad = None if moved is None else self._of_loss(moved)
+        found: Vectors = {}
         for layer, tangents in zip(self._chain, own, strict=True):
             if grad is None:
                 break
             grad, parts = layer.product_rule(grad, tangents)
-            for slot, part in parts.items():
-                path = layer.weights[slot]
-                shaped = along(path, part).reshape(self.parameters[path.name].shape)
-                found[path.name] = found[path.name] + shaped if path.name in found else shaped
+            self._collect(layer, parts, found)
             layer.moved = None
         return {name: found[name] if name in found else torch.zeros_like(v) for name, v in vectors.items()}
+
+    @torch.no_grad()
+    def agrees(self, vectors: Vectors) -> bool | None:
+        """Whether autograd pulls what is pushed here, and the product is symmetric: tried with one direction.
+
+        A hook of the user's on an intermediate result, which cannot be seen, may change gradients.
+        """
+        moved = self._push([_operands(layer, vectors) for layer in self._chain])
+        if moved is None:
+            return False
+        named = self.parameters
+        pulled = torch.autograd.grad(self._top, list(named.values()), moved, retain_graph=True, allow_unused=True)
+        slow = dict(zip(named, pulled, strict=True))
+        length, grad, quick = _inner({"": moved}, {"": moved}), moved, Vectors()
+        for layer in self._chain:
+            layer.moved = None
+            data, parts = layer.backward(grad)
+            self._collect(layer, parts, quick)
+            if data is None:
+                break
+            grad = data
+        back = _inner(vectors, {name: part for name, part in slow.items() if part is not None})
+        found = agree([*((slow[name], quick.get(name)) for name in slow), (length, back)])
+        if not found:
+            return found
+        image = self(vectors)
+        return agree([(_inner(image, image), _inner(vectors, self(image)))])
+
+    def _push(self, own: Sequence[Tangents]) -> Tensor | None:
+        """Velocity of the network's output; layers remember that of their data."""
+        moved: Tensor | None = None
+        for layer, tangents in zip(reversed(self._chain), reversed(own), strict=True):
+            layer.moved = moved if layer.weights else None
+            moved = layer.push(moved, tangents)
+        return moved
+
+    def _collect(self, layer: Layer, parts: Tangents, found: Vectors) -> None:
+        for slot, part in parts.items():
+            path = layer.weights[slot]
+            shaped = along(path, part).reshape(self.parameters[path.name].shape)
+            found[path.name] = found[path.name] + shaped if path.name in found else shaped
 
     def _of_loss(self, moved: Tensor) -> Tensor:
         """The loss's own Hessian, with respect to the network's output."""
         if not self._loss.requires_grad:
             return torch.zeros_like(moved)
         return torch.autograd.grad(self._loss, self._top, moved, retain_graph=True)[0]
+
+
+def _inner(one: Vectors, other: Vectors) -> Tensor:
+    return torch.stack([(one[name] * part).sum() for name, part in other.items()]).sum()
 
 
 def _operands(layer: Layer, vectors: Vectors) -> Tangents:

@@ -63,6 +63,6 @@ def _square_distance(end: Tensor, start: Tensor) -> Tensor:
 def inner(one: Tensor, other: Tensor) -> float:
     """<v, w>, summed in double precision over rows."""
     a, b = one.detach().reshape(-1), other.detach().reshape(-1)
-    if a.numel() <= 2 * ROW:
+    if a.numel() <= 8 * ROW:
         return float(a @ b)
-    return sum(float(x @ y) for x, y in zip(a.split(2 * ROW), b.split(2 * ROW), strict=True))
+    return sum(float(x @ y) for x, y in zip(a.split(8 * ROW), b.split(8 * ROW), strict=True))
