@@ -2,9 +2,8 @@
 
 import logging
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from inspect import ismethod
 from pathlib import Path
 from types import TracebackType
@@ -151,7 +150,7 @@ class Watch:
         self._closed = _disabled()
         measured = [] if self._closed else quantities
         roster = Roster(model, optimizers)
-        self._compiled = _is_compiled(model)
+        self._compiled = eager.is_compiled(model)
         self._tracker = Tracker(roster.trainable, measured, schedule, settings, roster.learning_rates)
         self._pace = self._tracker.pace
         if not self._closed:
@@ -311,7 +310,7 @@ class Watch:
             eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
             self._armed.callback(eager.release)
         scripted = isinstance(self._model, torch.jit.ScriptModule)
-        switches = _differentiable_twice(self._model) if twice and not scripted else []
+        switches = eager.differentiable_twice(self._model) if twice and not scripted else []
         if switches:  # only while the model computes: the user's own settings hold everywhere else
             entered = ExitStack()
 
@@ -373,32 +372,3 @@ def _allowed(variable: str) -> bool:
 
 def _disabled() -> bool:
     return os.environ.get("COCKPIT_DISABLED", "") not in ("", "0")
-
-
-def _is_compiled(model: nn.Module) -> bool:
-    dynamo = sys.modules.get("torch._dynamo")
-    compiled = dynamo.OptimizedModule if dynamo is not None else ()
-    return any(
-        isinstance(module, compiled) or getattr(module, "_compiled_call_impl", None) is not None
-        for module in model.modules()
-    )
-
-
-def _differentiable_twice(model: nn.Module) -> list[Callable[[], Any]]:
-    """Fused attention and fused recurrent layers have no second derivative: their plain versions do."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    switches: list[Callable[[], Any]] = [lambda: sdpa_kernel(SDPBackend.MATH)]
-    if any(isinstance(module, nn.RNNBase) for module in model.modules()):
-        switches += [lambda: torch.backends.cudnn.flags(enabled=False), _without_onednn]
-    return switches
-
-
-@contextmanager
-def _without_onednn() -> Iterator[None]:
-    before = torch._C._get_mkldnn_enabled()  # the public context also sets precision flags, with a warning
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(before)

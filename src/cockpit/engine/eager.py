@@ -1,8 +1,12 @@
-"""Run compiled code eagerly while a step is tracked; several watched models share one switch."""
+"""What a model must run under while a step is tracked: compiled code eagerly, fused kernels in their plain versions."""
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import nn
 
 _holders = 0
 _stance: Any = None
@@ -23,3 +27,33 @@ def release() -> None:
     if _holders == 0 and _stance is not None:
         _stance.__exit__(None, None, None)
         _stance = None
+
+
+def is_compiled(model: nn.Module) -> bool:
+    """Whether any part of a model is compiled."""
+    dynamo = sys.modules.get("torch._dynamo")
+    compiled = dynamo.OptimizedModule if dynamo is not None else ()
+    return any(
+        isinstance(module, compiled) or getattr(module, "_compiled_call_impl", None) is not None
+        for module in model.modules()
+    )
+
+
+def differentiable_twice(model: nn.Module) -> list[Callable[[], Any]]:
+    """Fused attention and fused recurrent layers have no second derivative: their plain versions do."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    switches: list[Callable[[], Any]] = [lambda: sdpa_kernel(SDPBackend.MATH)]
+    if any(isinstance(module, nn.RNNBase) for module in model.modules()):
+        switches += [lambda: torch.backends.cudnn.flags(enabled=False), _without_onednn]
+    return switches
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    before = torch._C._get_mkldnn_enabled()  # the public context also sets precision flags, with a warning
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)

@@ -26,9 +26,7 @@ def performing(
     parameters = {name: theta.detach() for name, theta in recorder.parameters.items()}
     if program is None and programs.replayer is not None and programs.wants(micro.structure, occasion, micro.raw):
         try:
-            program = Program(
-                micro.raw, micro, parameters, recorder.gradient, start, occasion, programs.replayer
-            )
+            program = Program(micro.raw, micro, parameters, recorder.gradient, start, occasion, programs.replayer)
         except Exception as error:  # what cannot be recorded is computed step by step
             log.info("a step cannot be recorded for replay: %s", why(error))
         programs.add(micro.structure, occasion, program)

@@ -182,9 +182,7 @@ class Program:
             numbers=Numbers(hold=True),
         )
         line = {name: Direction(vector) for name, vector in self.update.items()} if LINE in occasion.needs else None
-        seen.prepare(
-            frozenset(need for need in occasion.needs if not isinstance(need, Trace | NoiseToCurvature)), line
-        )
+        seen.prepare(frozenset(need for need in occasion.needs if not isinstance(need, Trace | NoiseToCurvature)), line)
         if UPDATE in occasion.due:
             torch._foreach_copy_(list(self._before.values()), list(self._parameters.values()))
         self._packed, self._manifest = seen.numbers.packed(ROWS)

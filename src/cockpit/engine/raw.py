@@ -103,9 +103,7 @@ class Script:
             nodes[place] = Frozen(reading.name, values)
         found: dict[str, list[Form]] = {}
         for place, chain, path in self.paths:
-            links = tuple(
-                Link(nodes[at], link.slot, link.output) for at, link in zip(chain, path.chain, strict=True)
-            )
+            links = tuple(Link(nodes[at], link.slot, link.output) for at, link in zip(chain, path.chain, strict=True))
             layouts = self.readings[place].layouts
             form = gradient_of(replace(path, node=nodes[place], chain=links), collected[place][0], layouts)
             found.setdefault(path.name, []).append(form)

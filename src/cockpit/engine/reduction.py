@@ -102,9 +102,7 @@ class Reduction:
 
     def put_noise(self, need: NoiseToCurvature, diagonal: Vectors) -> None:
         """sum_n g_n^2 against curvature."""
-        parts = [
-            derived.noise_to_curvature(self.sum_sq(name), diagonal.get(name), need.epsilon) for name in self.names
-        ]
+        parts = [derived.noise_to_curvature(self.sum_sq(name), diagonal.get(name), need.epsilon) for name in self.names]
         self.numbers.put(need, torch.stack(parts))
 
     def moved(self, update: Vectors, lengths: Mapping[str, float] | None, motion: Motion | None) -> None:

@@ -37,6 +37,8 @@ def agree(pairs: Iterable[Pair]) -> bool | None:
             if slow is not quick:
                 return False
             continue
+        if slow.shape != quick.shape:
+            return False
         off, size = float((slow - quick).norm()), float(slow.norm())
         if not size < float("inf"):
             return None

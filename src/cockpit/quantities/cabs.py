@@ -26,9 +26,6 @@ class CABS(SingleStepQuantity):
         if not step.learning_rates:
             raise Undefined("the optimizer's learning rate is not known")
         mean = step.mean_sq()
-        noise = {
-            name: max(0.0, square / step.batch_size - mean[name])
-            for name, square in step.squares().items()
-        }
+        noise = {name: max(0.0, square / step.batch_size - mean[name]) for name, square in step.squares().items()}
         weighted = sum(rate * sum(noise.get(name, 0.0) for name in names) for rate, names in step.learning_rates)
         return weighted / step.loss
