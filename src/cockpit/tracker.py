@@ -1,5 +1,6 @@
 """Decides what is due at a step, measures it when the moment comes, and keeps the records."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ from cockpit.measurements import Measurements
 from cockpit.pace import Pace
 from cockpit.quantities import QUANTITIES
 from cockpit.quantities._base import Quantity
+
+log = logging.getLogger("cockpit")
 
 
 class Tracker:
@@ -140,7 +143,8 @@ class Tracker:
         if recorder is None or not recorder.after() or self._defer:
             return
         if len(recorder.microbatches) >= self.coverage.accumulation:
-            self.measure()
+            with self._harmless():
+                self.measure()
         else:  # more backward passes are expected; the user may clip before the last one of an epoch
             recorder.gradient = {name: grad.clone() for name, grad in recorder.gradient.items()}
 
@@ -256,6 +260,10 @@ class Tracker:
         recorder = self.recorder
         if recorder is None:
             return
+        with self._harmless():
+            self._before_update(recorder)
+
+    def _before_update(self, recorder: Recorder) -> None:
         begin = time.perf_counter()
         if recorder.microbatches:
             if self._measured != len(recorder.microbatches):
@@ -273,6 +281,20 @@ class Tracker:
         recorder, departure, self._departure = self.recorder, self._departure, None
         if recorder is None:
             return
+        with self._harmless():
+            self._after_update(recorder, departure)
+
+    @contextmanager
+    def _harmless(self) -> Iterator[None]:
+        """A user's training never breaks because it is watched: a fault of ours costs the step, and is said."""
+        try:
+            yield
+        except Exception as error:
+            step = "?" if self.recorder is None else self.recorder.step
+            log.warning("step %s could not be measured: %s", step, why(error))
+            self.abandon()
+
+    def _after_update(self, recorder: Recorder, departure: Departure | None) -> None:
         begin = time.perf_counter()
         if recorder.microbatches and self._measured != len(recorder.microbatches):
             self.measure()  # a closure: the backward passes ran inside the step

@@ -27,7 +27,7 @@ from cockpit.engine.needs import (
 )
 from cockpit.engine.numbers import Key, Numbers
 from cockpit.engine.statistics import Direction, Statistics, Wanted
-from cockpit.layers.forms import AnyForm, Dense, Factored
+from cockpit.layers.forms import AnyForm, Dense, Factored, convolutions_round
 
 START = "start"  # <g_n, update>
 SCATTER = "scatter"  # see ``derived``
@@ -249,7 +249,7 @@ def unsettled(numbers: Numbers, everything: list[str], names: list[str], roundin
 
 def rounding_of(theta: Tensor, half: torch.dtype | None) -> float:
     """How far autograd's own gradient may be from the sum of ours by rounding alone."""
-    if theta.is_cuda and theta.dtype == torch.float32 and torch.backends.cudnn.allow_tf32:
+    if theta.is_cuda and theta.dtype == torch.float32 and convolutions_round():
         return 5e-2 if half else 5e-3  # convolutions round their inputs to ten bits
     return ROUNDING.get(half or theta.dtype, 5e-2)
 

@@ -278,6 +278,14 @@ def product(left: Tensor, right: Tensor, factor: float, scratch: Scratch) -> Ten
     return formed.baddbmm_(left, right, beta=0, alpha=factor)
 
 
+def convolutions_round() -> bool:
+    """Whether convolutions on this GPU may round their inputs to ten bits."""
+    try:
+        return bool(torch.backends.cudnn.allow_tf32)
+    except RuntimeError:  # set by torch's newer names for it, which the older one cannot be asked beside
+        return True
+
+
 @contextmanager
 def as_convolutions(tensor: Tensor) -> Iterator[None]:
     """While a step is recorded, let products round their inputs as the user's own convolutions on this GPU do.
@@ -286,7 +294,7 @@ def as_convolutions(tensor: Tensor) -> Iterator[None]:
     """
     matmul = torch.backends.cuda.matmul
     recording = tensor.is_cuda and torch.cuda.is_current_stream_capturing()
-    if not recording or not torch.backends.cudnn.allow_tf32 or matmul.allow_tf32:
+    if not recording or not convolutions_round() or matmul.allow_tf32:
         yield
         return
     matmul.allow_tf32 = True
