@@ -22,6 +22,7 @@ from cockpit.engine.statistics import Direction
 from cockpit.layers.layout import Layout
 
 Replayer = Callable[[Callable[[], Any], torch.device], Callable[[], Any]]
+SHARE = 0.1  # of a device's memory that copies of inputs may take, of all recordings together
 ROOM = 5  # times the inputs: the memory that must be free for a recording, its copies and what it computes
 MAX_PROGRAMS = 16
 ROWS = frozenset({SQ_NORM, DOT_GRAD, LINE, START, LOSSES})  # one number per sample: only their sums are read
@@ -100,6 +101,11 @@ class Program:
         self._first = replayer(self._at_gradient, device)
         self._seen: Observation = self._first()[0]
         self._second = replayer(self._at_update, device) if UPDATE in occasion.due else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the copies of its inputs."""
+        return sum(tensor.nbytes for tensor in self._static)
 
     def fits(self, parameters: Mapping[str, Tensor], gradient: Vectors) -> bool:
         """Whether parameters are where they were and no gradient is missing."""
@@ -196,9 +202,12 @@ class Program:
         return torch.cat([self._packed, packed]), self._manifest + manifest
 
 
-def _fits_on_device(size: int, device: torch.device) -> bool:
+def _fits_on_device(size: int, taken: int, device: torch.device) -> bool:
+    """Whether there is room for a recording beside those that there are, and for training to grow."""
     if device.type != "cuda":
         return True
+    if size + taken > SHARE * torch.cuda.get_device_properties(device).total_memory:
+        return False
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return ROOM * size <= torch.cuda.mem_get_info(device)[0] + cached
 
@@ -221,6 +230,7 @@ class Programs:
     _sightings: dict[int, int] = field(default_factory=dict)
     _scripts: dict[int, Script | None] = field(default_factory=dict)
     _known: dict[tuple[int, Occasion], Program | None] = field(default_factory=dict)
+    _bytes: int = 0  # of copies of inputs
 
     def script(self, structure: int) -> Script | None:
         """What to collect in a graph of this structure."""
@@ -231,7 +241,7 @@ class Programs:
         if self.replayer is None or structure in self._scripts:
             return False
         seen = self._sightings[structure] = self._sightings.get(structure, 0) + 1
-        return seen > self.patience
+        return seen > self.patience * (1 + len(self._known))  # the more there are, the rarer is a new one
 
     def keep(self, structure: int, script: Script | None) -> None:
         """Remember what the rules read; None: they cannot be replayed."""
@@ -249,7 +259,8 @@ class Programs:
         """Whether a recording is still to be tried."""
         if self.replayer is None or (structure, occasion) in self._known:
             return False
-        small = _fits_on_device(sum(tensor.nbytes for tensor in raw.tensors()), next(raw.tensors()).device)
+        size = sum(tensor.nbytes for tensor in raw.tensors())
+        small = _fits_on_device(size, self._bytes, next(raw.tensors()).device)
         if not small or len(self._known) >= MAX_PROGRAMS:
             self._known[structure, occasion] = None
             self.forget(structure)
@@ -258,5 +269,6 @@ class Programs:
     def add(self, structure: int, occasion: Occasion, program: Program | None) -> None:
         """Keep a recording; None: it failed."""
         self._known[structure, occasion] = program
+        self._bytes += 0 if program is None else program.nbytes
         if program is None:
             self.forget(structure)
