@@ -122,7 +122,10 @@ def test_a_long_run_loads_fast(tmp_path: Path) -> None:
     for step in range(10_000):
         writer.append([Record(step, name, Kind.SCALAR, 0.5 * step) for name in names])
     writer.close()
-    begin = time.process_time()
-    run = StoredRun(tmp_path)
-    assert all(run.scalar(name).values[-1] == 0.5 * 9999 for name in names)
-    assert time.process_time() - begin < 2
+    seconds = []
+    for _ in range(3):  # the quickest: others may use the machine meanwhile
+        begin = time.process_time()
+        run = StoredRun(tmp_path)
+        assert all(run.scalar(name).values[-1] == 0.5 * 9999 for name in names)
+        seconds.append(time.process_time() - begin)
+    assert min(seconds) < 0.4
