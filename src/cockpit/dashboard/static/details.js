@@ -69,7 +69,7 @@ function coverage(answer) {
 // What was allowed and used, and what each tier of cost was tracked for.
 function costs(spent, running) {
   if (!spent.tiers.length) {
-    return el("p", { class: "muted", text: running ? "No tracked step was timed yet." : "The run does not say what its tracked steps cost." });
+    return el("p", { class: "muted", text: running ? "No tracked step was timed yet." : "The run does not say what its tracked steps cost beside plain ones: only a budget compares them. What each instrument takes by itself is below." });
   }
   const part = spent.free ? "of the training time, free seconds too" : "of the training time";
   const titles = ["tier", "tracked steps", "now every", "ms more than a plain step", "the first", part];
