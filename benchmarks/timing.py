@@ -177,9 +177,7 @@ def _warm(step: Step, schedule: Interval, clock: Clock, effort: Effort) -> list[
     One step more follows, for a quantity that judges a step when the next one is there.
     """
     found = [clock.one(step)]
-    if found[0] > effort.cell:
-        return found
-    while len(found) < effort.warm - 1 and sum(found) < effort.cell / 4:
+    while len(found) < effort.warm - 1 and sum(found) < 3 * effort.cell:  # the first may compile kernels
         found.append(clock.one(step))
     schedule.warm = len(found) + 1  # the next step has begun already
     return [*found, clock.one(step), clock.one(step)]

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from tests.engine.curved import curved, dense_diagonal
 from torch import Tensor, nn
 
-from cockpit.engine import gauss_newton
+from cockpit.engine import column_pass
 from cockpit.engine.graph import family
 from cockpit.engine.scattered import Scattered, dense
 from cockpit.engine.sending import Sender
@@ -158,8 +158,8 @@ def test_single_precision(name: str) -> None:
 def test_little_memory_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = prepared(name)
     expected = curved(model, inputs, LOSSES["both signs"]).newton.diagonal()
-    monkeypatch.setattr(gauss_newton, "LEAST", 1)
-    monkeypatch.setitem(gauss_newton.SHARE, "cpu", 1e-6)
+    monkeypatch.setattr(column_pass, "LEAST", 1)
+    monkeypatch.setitem(column_pass.SHARE, "cpu", 1e-6)
     check(curved(model, inputs, LOSSES["both signs"]).newton.diagonal(), expected, 1e-12)
 
 

@@ -63,3 +63,13 @@ def test_half_precision_is_read_as_it_is() -> None:
     numbers = Numbers()
     numbers.put("a", torch.tensor([0.5, 3.0], dtype=torch.bfloat16))
     assert numbers.values("a") == [0.5, 3.0]
+
+
+def test_what_is_put_anew_replaces_what_was_read() -> None:
+    numbers = Numbers(hold=True)
+    numbers.put("a", torch.tensor([1.0]))
+    assert numbers.values("a") == [1.0]
+    assert numbers["a"].tolist() == [1.0]
+    numbers.put("a", torch.tensor([2.0]))
+    assert numbers.values("a") == [2.0]
+    assert numbers["a"].tolist() == [2.0]

@@ -44,6 +44,13 @@ def convolutions() -> nn.Module:
     )  # fmt: skip
 
 
+def pooled() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(3, 4, 2), nn.ReLU(), nn.Flatten(),
+        nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3),
+    )  # fmt: skip
+
+
 def drawn(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return torch.randn(5, *shape, generator=generator, dtype=torch.float64)
 
@@ -51,6 +58,7 @@ def drawn(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 NETS: dict[str, tuple[Callable[[], nn.Module], Callable[[torch.Generator], tuple[Tensor, Tensor]]]] = {
     "perceptron": (perceptron, lambda g: (drawn((4,), g), torch.randint(3, (5,), generator=g))),
     "convolutions": (convolutions, lambda g: (drawn((2, 4, 4), g), torch.randint(3, (5,), generator=g))),
+    "pooled": (pooled, lambda g: (drawn((2, 4, 4), g), torch.randint(3, (5,), generator=g))),
     "tokens": (
         Tokens,
         lambda g: (torch.randint(11, (5, 5), generator=g), torch.randint(11, (25,), generator=g)),
@@ -59,7 +67,11 @@ NETS: dict[str, tuple[Callable[[], nn.Module], Callable[[torch.Generator], tuple
 
 
 def train(
-    net: str, optimizer: str, replays: list[int] | None, prune: Callable[[int, Any], None] | None = None
+    net: str,
+    optimizer: str,
+    replays: list[int] | None,
+    prune: Callable[[int, Any], None] | None = None,
+    quantities: Any = None,
 ) -> Watch:
     """Train with every quantity of the presets; with ``replays``, steps are recorded and counted there."""
     make, draw = NETS[net]
@@ -69,7 +81,7 @@ def train(
         model = make().double()
     chosen: Any = getattr(torch.optim, optimizer)(model.parameters(), lr=0.05)
     loss_fn = nn.CrossEntropyLoss()
-    with cockpit.watch(model, chosen, loss_fn, quantities=preset("full"), every=1, run=False) as pit:
+    with cockpit.watch(model, chosen, loss_fn, quantities=quantities or preset("full"), every=1, run=False) as pit:
         if replays is not None:
             pit._tracker.settings.programs.replayer = counting(replays)
         for step in range(STEPS):
@@ -118,6 +130,17 @@ def test_a_replayed_step_is_like_any_other(net: str, optimizer: str) -> None:
     replayed = train(net, optimizer, replays)
     assert len(replays) >= 2 * (STEPS - 5), "nothing was replayed"
     assert_same(train(net, optimizer, None), replayed)
+
+
+@pytest.mark.parametrize("quantity", ["HessMaxEV", "HessTrace", "TICDiag"])
+def test_curvature_alone_is_replayed(quantity: str) -> None:
+    replays: list[int] = []
+    replayed = train("pooled", "SGD", replays, quantities=[quantity])
+    known = replayed._tracker.settings.recorded._known
+    assert replays
+    assert known
+    assert all(known.values())
+    assert_same(train("pooled", "SGD", None, quantities=[quantity]), replayed)
 
 
 def test_a_parameter_that_moves_in_memory_is_not_read_where_it_was() -> None:

@@ -102,7 +102,7 @@ def quick(loss: Tensor, parameters: dict[str, Tensor]) -> TangentProduct | None:
     graph = Graph([loss.grad_fn])
     top = loss_input(graph)
     chain = None if top is None else chain_of(graph, top.node, parameters)
-    return None if chain is None else TangentProduct([loss], [None], chain, parameters)
+    return None if chain is None else TangentProduct.of([loss], [None], chain, parameters)
 
 
 def dense(loss: Tensor, parameters: dict[str, Tensor]) -> Tensor:

@@ -49,6 +49,7 @@ class BackwardPass:
         self.loss = _backpropagated(roots, seeds)
         self._diagonal = any(isinstance(need, Diagonal) for need in needs)
         self._asked = per_sample(needs) or LOSSES in needs or self._diagonal
+        self._replays = MAX_EIGENVALUE in needs and settings.programs.replayer is not None
         self._handles: list[Any] = []
         self.replayable = False  # set by who knows that nothing but numbers is needed
         self.scene = self._scene(graph, settings)
@@ -67,10 +68,11 @@ class BackwardPass:
         self.curvature_seconds = time.perf_counter() - begin
 
     def _scene(self, graph: Graph, settings: Settings) -> Scene | str:
-        if not self._asked:
+        if not self._asked and not self._replays:
             return "individual gradients were not asked for"
         try:
-            return scene.find(graph, self.seen, self.parameters, settings, LOSSES in self.needs, self._diagonal)
+            outputs = self._diagonal or self._replays
+            return scene.find(graph, self.seen, self.parameters, settings, LOSSES in self.needs, outputs)
         except Exception as error:
             return why(error)
 

@@ -23,6 +23,8 @@ Key = tuple[Any, ...]
 class Found:
     """What was found in a graph: paths from operations to parameters, where samples are, the network's outputs."""
 
+    structure = 0  # number of the blueprint, if the graph is familiar
+
     def __init__(self, paths: list[Path], placed: Placements, outputs: list[Source]) -> None:
         self.paths, self.placed, self.outputs, self.coupled = paths, placed, outputs, placed.coupled
 
@@ -70,6 +72,7 @@ class Recalled(Found):
 
     def __init__(self, blueprint: Blueprint, nodes: list[Node]) -> None:
         self._blueprint, self._nodes, self.coupled = blueprint, nodes, blueprint.coupled
+        self.structure = blueprint.number
 
     @cached_property
     def paths(self) -> list[Path]:  # type: ignore[override]

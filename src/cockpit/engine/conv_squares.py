@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cockpit.engine import kernels
 from cockpit.engine.graph import Node
-from cockpit.engine.pooled_kernel import pooled_squares
+from cockpit.engine.pooled_kernel import NARROW, pooled_squares
 from cockpit.engine.scattered import Scattered
 from cockpit.engine.sending import ALL, Part
 from cockpit.layers.forms import Scratch, wide, wide_type
@@ -75,7 +75,7 @@ def sum_of_squares(
 
 
 def _by_kernel(conv: Convolution, grad: Scattered, signs: Tensor | None) -> Tensor | None:
-    if _broken or not (kernels.usable(grad.value) and kernels.usable(conv.signal)):
+    if _broken or conv.width > NARROW or not (kernels.usable(grad.value) and kernels.usable(conv.signal)):
         return None
     try:
         return pooled_squares(conv.signal, grad, signs, conv.kernel, conv.stride, conv.padding, conv.dilation)

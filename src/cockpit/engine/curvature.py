@@ -1,7 +1,7 @@
 """Everything that multiplies by the Hessian, on the user's own graph."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -14,24 +14,35 @@ MAX_HESSIAN = 20_000  # parameters for which the exact Hessian diagonal is forme
 Vectors = dict[str, Tensor]
 
 
-class Product(Protocol):
+class Product(ABC):
     """v -> H v for the backpropagated number."""
 
-    parameters: dict[str, Tensor]
-    products: int  # so far
+    def __init__(self, parameters: Mapping[str, Tensor]) -> None:
+        self.parameters = dict(parameters)
+        self.products = 0  # so far
 
+    @abstractmethod
     def __call__(self, vectors: Vectors) -> Vectors:
         """Return H v."""
 
+    def flat(self, vector: Tensor) -> Tensor:
+        """The same for all parameters in one vector; a tensor of its own."""
+        image = self(self.parts(vector))
+        return torch.cat([part.reshape(-1) for part in image.values()])
 
-class HessianProduct:
+    def parts(self, vector: Tensor) -> Vectors:
+        """The parts of a vector that belong to the parameters."""
+        parts = vector.split([p.numel() for p in self.parameters.values()])
+        return {name: part.view_as(p) for (name, p), part in zip(self.parameters.items(), parts, strict=True)}
+
+
+class HessianProduct(Product):
     """v -> H v for the backpropagated number, by differentiating its gradient once more."""
 
     def __init__(
         self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], parameters: Mapping[str, Tensor]
     ) -> None:
-        self.parameters = dict(parameters)
-        self.products = 0
+        super().__init__(parameters)
         with torch.enable_grad():
             try:
                 grads = torch.autograd.grad(

@@ -111,6 +111,7 @@ class Numbers:
             self._here[key] = (tensor.float() if narrow else tensor.detach()).numpy()
         else:
             self._waiting[key] = tensor
+            self._here.pop(key, None)  # read before it was put anew
 
     def put_packed(self, packed: Tensor, manifest: Manifest) -> None:
         """Take results that are packed already; what was taken so before is contained in them."""
@@ -169,7 +170,7 @@ class Numbers:
     def _find(self, key: Key) -> tuple[Values, tuple[int, ...]]:
         if self._waiting or self._packed:
             self.send()
-        for parcel in self._sent:
+        for parcel in reversed(self._sent):  # what was put last counts
             place = parcel.manifest.places.get(key)
             if place is not None:
                 begin, end, shape = place

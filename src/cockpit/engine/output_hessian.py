@@ -5,9 +5,10 @@ reduction, scaling) has the softmax's Hessian, whose Cholesky factor is known; a
 diagonal one; any other is asked of autograd, one product for each output of a sample, and decomposed.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -58,6 +59,22 @@ class Target:
         return split.reshape(*lead, *self.shape).to(self.dtype)
 
 
+StandIn = Callable[[Node], Node]
+
+
+class Factor(Protocol):
+    """Something that columns are made of, on the device; the same tensors may lie elsewhere when they are."""
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What it is made of."""
+
+    def on(self, tensors: Sequence[Tensor], stand_in: StandIn) -> "Factor":
+        """The same of other tensors, for stand-ins of the nodes."""
+
+    def columns(self) -> "Columns":
+        """Make them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The factor: k columns for each block of outputs of a sample, K = k B in all."""
@@ -66,6 +83,19 @@ class Columns:
     blocks: Tensor  # [k, N, B, c]: each column lives on one of B blocks of c outputs
     signs: Tensor | None  # [k, N, B]: 1, -1, or 0 for a column of zeros; None: no column is negative
     apart: int = 1  # in a sample the outputs of a block are so far from each other
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What it is made of."""
+        return (self.blocks,) if self.signs is None else (self.blocks, self.signs)
+
+    def on(self, tensors: Sequence[Tensor], stand_in: StandIn) -> "Columns":
+        """The same of other tensors, for stand-ins of the nodes."""
+        targets = tuple(replace(target, node=stand_in(target.node)) for target in self.targets)
+        return Columns(targets, tensors[0], None if self.signs is None else tensors[1], self.apart)
+
+    def columns(self) -> "Columns":
+        """Itself."""
+        return self
 
     def __len__(self) -> int:
         return self.blocks.shape[0] * self.blocks.shape[2]
@@ -95,6 +125,60 @@ class Columns:
         return [target.spread(part) for target, part in zip(self.targets, parts, strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class Softmax:
+    """L = sum_rc G_rc log p_rc with constant G: each row r has the Hessian -sum_c G_rc (diag p - p p^T)."""
+
+    target: Target
+    classes: int
+    apart: int
+    positive: bool  # surely: no column is negative
+    log_p: Tensor
+    slopes: tuple[Tensor, ...]  # G, from each operation that takes the softmax
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What it is made of."""
+        return self.log_p, *self.slopes
+
+    def on(self, tensors: Sequence[Tensor], stand_in: StandIn) -> "Softmax":
+        """The same of other tensors, for stand-ins of the nodes."""
+        target = replace(self.target, node=stand_in(self.target.node))
+        return replace(self, target=target, log_p=tensors[0], slopes=tuple(tensors[1:]))
+
+    def gradient(self) -> Tensor:
+        """Of L with respect to the target."""
+        log_p, slope = self._rows()
+        return self._spread(slope - log_p.exp() * slope.sum(2, keepdim=True))
+
+    def hessian(self) -> Callable[[Tensor], Tensor]:
+        """The product with it."""
+        log_p, slope = self._rows()
+        p, weight = log_p.exp(), -slope.sum(2, keepdim=True)
+
+        def product(vector: Tensor) -> Tensor:
+            rows = _by_row(self.target, vector, self.classes, self.apart)
+            return self._spread(weight * p * (rows - (p * rows).sum(2, keepdim=True)))
+
+        return product
+
+    def _rows(self) -> tuple[Tensor, Tensor]:
+        log_p, *parts = (_by_row(self.target, tensor, self.classes, self.apart) for tensor in self.tensors())
+        return log_p, parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
+
+    def _spread(self, rows: Tensor) -> Tensor:
+        """[N, rows, classes] in the target's shape."""
+        split = rows.reshape(len(rows), -1, self.apart, self.classes).transpose(2, 3)
+        return self.target.spread(split.reshape(len(rows), -1))
+
+    def columns(self) -> Columns:
+        """Their Cholesky factor."""
+        log_p, slope = self._rows()
+        weight = -slope.sum(2)  # [N, rows]
+        blocks = cholesky_of_softmax(log_p.exp()) * weight.abs().sqrt()[..., None, None]
+        signs = None if self.positive else weight.sign().expand(self.classes - 1, *weight.shape)
+        return Columns((self.target,), blocks.permute(3, 0, 1, 2), signs, self.apart)
+
+
 class OutputHessian:
     """The loss between the network's outputs and what is backpropagated."""
 
@@ -106,13 +190,18 @@ class OutputHessian:
 
     def columns(self) -> Columns:
         """Factor it."""
+        found = self.factor().columns()
+        return found if found.blocks.is_cuda else _looked_at(found)
+
+    def factor(self) -> Factor:
+        """What its columns are made of."""
         size = sum(target.size for target in self._outputs)
         if size > MAX_COLUMNS:
             raise Undefined(
                 f"{size} outputs per sample: the exact GGN needs as many passes (limit {MAX_COLUMNS}); "
                 "use curvature='hutchinson'"
             )
-        found = None
+        found: Factor | None = None
         if len(self._outputs) == 1:
             losses, target = self._losses_of(self._outputs[0])
             kinds = {family(loss) for loss in losses}
@@ -120,10 +209,7 @@ class OutputHessian:
                 found = self._softmax(losses, target)
             elif len(losses) == 1 and kinds <= ELEMENTWISE:
                 found = self._elementwise(losses[0], target)
-        found = self._general() if found is None else found
-        if not found.blocks.is_cuda:
-            found = _looked_at(found)
-        return found
+        return self._general() if found is None else found
 
     def _losses_of(self, output: Target) -> tuple[list[Node], Target]:
         """The operations that use the output, behind some that only pass it on, and what they are given."""
@@ -139,23 +225,16 @@ class OutputHessian:
         with torch.enable_grad():
             return torch.autograd.grad(self._roots, [edge(node, output)], self._seeds, create_graph=True)[0]
 
-    def _softmax(self, nodes: list[Node], target: Target) -> Columns | None:
-        """L = sum_rc G_rc log p_rc with constant G: each row r has the Hessian -sum_c G_rc (diag p - p p^T).
-
-        Several operations may take the same softmax (a mixture of two targets).
-        """
+    def _softmax(self, nodes: list[Node], target: Target) -> Softmax | None:
+        """Several operations may take the same softmax (a mixture of two targets)."""
         first, apart = nodes[0], _apart(nodes[0], target)
         slopes = [self._gradient(node, 0) for node in nodes]
         constant = not any(_depends(slope, nodes) for slope in slopes)
         if apart is None or not constant or len({_dim(node) for node in nodes}) > 1:
             return None  # classes of several samples, or not linear
-        classes = first._saved_result.shape[_dim(first)]
-        given = (first._saved_result.detach(), *(slope.detach() for slope in slopes))
-        log_p, *parts = (_by_row(target, tensor, classes, apart) for tensor in given)
-        weight = -torch.stack(parts).sum((0, 3))  # [N, rows]
-        blocks = cholesky_of_softmax(log_p.exp()) * weight.abs().sqrt()[..., None, None]
-        signs = None if self._surely_positive(first) else weight.sign().expand(classes - 1, *weight.shape)
-        return Columns((target,), blocks.permute(3, 0, 1, 2), signs, apart)
+        log_p = first._saved_result.detach()
+        given = tuple(slope.detach() for slope in slopes)
+        return Softmax(target, log_p.shape[_dim(first)], apart, self._surely_positive(first), log_p, given)
 
     def _surely_positive(self, node: Node) -> bool:
         """Cross entropy itself is backpropagated: no factor or weight that could be negative."""

@@ -20,7 +20,13 @@ def performing(
     """The program for a step with one backward pass whose tensors were collected; None where there is none."""
     programs, micro = settings.programs, recorder.microbatches[0]
     occasion = Occasion(
-        recorder.needs, due, leaving, recorder.loss_scale, recorder.half, frozenset(settings.regularised)
+        recorder.needs,
+        due,
+        leaving,
+        recorder.loss_scale,
+        recorder.half,
+        frozenset(settings.regularised),
+        frozenset(need for need, found in micro.diagonals.items() if not isinstance(found, str)),
     )
     program = programs.find(micro.structure, occasion)
     parameters = {name: theta.detach() for name, theta in recorder.parameters.items()}

@@ -7,8 +7,10 @@ from torch import Tensor
 from cockpit.engine.kernels.devices import on, processors
 from cockpit.engine.scattered import Scattered
 
-COLUMNS, PLACES, WIDTH = 16, 16, 64
-PROGRAMS = 16  # for each multiprocessor
+COLUMNS, PLACES, WIDTH = 16, 16, 32
+WARPS = 1
+PROGRAMS = 64  # for each multiprocessor
+NARROW = 128  # elements of a kernel up to which this is quicker than products with all positions (H200, 3c3d and 2c2d)
 
 
 def pooled_squares(
@@ -54,6 +56,7 @@ def pooled_squares(
             COLUMNS=COLUMNS,
             PLACES=PLACES,
             WIDTH=WIDTH,
+            num_warps=WARPS,
         )
     return partial.sum(0)
 

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cockpit.engine.feed import Feed
 from cockpit.engine.losses import LossCall
 from cockpit.engine.microbatch import Microbatch, Vectors
-from cockpit.engine.needs import DOT_GRAD, LINE, LOSSES, SQ_NORM, UPDATE, Need, NoiseToCurvature, Trace
+from cockpit.engine.needs import DOT_GRAD, LINE, LOSSES, SQ_NORM, UPDATE, Diagonal, Need
 from cockpit.engine.numbers import Harbour, Manifest, Numbers
 from cockpit.engine.observation import Observation
 from cockpit.engine.raw import Collected, Script
@@ -69,6 +70,7 @@ class Occasion:
     loss_scale: float
     half: torch.dtype | None
     regularised: frozenset[str]
+    diagonals: frozenset[Diagonal] = frozenset()  # those that are there
 
 
 class Program:
@@ -87,6 +89,7 @@ class Program:
         self.occasion, self._parameters, self._start = occasion, parameters, start
         self._raw, self._samples, self._uncovered = raw.copied(), micro.samples, micro.uncovered
         self._loss = torch.empty_like(micro.loss)
+        self._diagonals = {need: _like(micro.diagonals[need]) for need in occasion.diagonals}
         self._gradient = {name: torch.empty_like(grad) for name, grad in gradient.items()}
         self._before = {name: torch.empty_like(theta) for name, theta in parameters.items()}
         self.update = {name: torch.zeros_like(theta) for name, theta in parameters.items()}
@@ -94,9 +97,8 @@ class Program:
         self._harbour = Harbour()
         self._packed, self._manifest = torch.empty(0), Manifest({})
         self._addresses = [theta.data_ptr() for theta in parameters.values()]
-        self._static = [*self._raw.tensors(), self._loss, *self._gradient.values()]
-        self._groups = _alike(self._static, [*raw.tensors(), micro.loss, *gradient.values()])
-        self._feed(raw, micro.loss, gradient)
+        static = [*self._raw.tensors(), self._loss, *self._gradient.values(), *_tensors_of(self._diagonals)]
+        self._feed = Feed(static, self._sources(raw, micro, gradient))
         device = micro.loss.device
         self._first = replayer(self._at_gradient, device)
         self._seen: Observation = self._first()[0]
@@ -105,7 +107,7 @@ class Program:
     @property
     def nbytes(self) -> int:
         """Bytes of the copies of its inputs."""
-        return sum(tensor.nbytes for tensor in self._static)
+        return self._feed.nbytes
 
     def fits(self, parameters: Mapping[str, Tensor], gradient: Vectors) -> bool:
         """Whether parameters are where they were and no gradient is missing."""
@@ -116,7 +118,7 @@ class Program:
 
     def observe(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Mapping[str, Direction]) -> Observation:
         """The gradients are complete: an observation that holds numbers only."""
-        self._feed(raw, micro.loss, gradient)
+        self._feed(self._sources(raw, micro, gradient))
         vectors = {name: direction.vector for name, direction in line.items() if direction.vector is not None}
         foreign = [name for name, vector in vectors.items() if vector is not self.update.get(name)]
         if foreign:
@@ -140,17 +142,7 @@ class Program:
             rounding=self._seen.rounding,
         )
         seen.reduction.of_mean = self._seen.reduction.of_mean
-        self._add_curvature(seen)
         return seen
-
-    def _add_curvature(self, seen: Observation) -> None:
-        """Curvature was computed before the backward pass; what it is combined with has just been replayed."""
-        needs = frozenset(need for need in self.occasion.needs if isinstance(need, Trace | NoiseToCurvature))
-        if needs:
-            seen.parameters = self._parameters
-            seen.reduction.names, seen.reduction.statistics = seen.names, self._seen.reduction.statistics
-            seen.prepare(needs)
-            seen.parameters = {}
 
     def mark(self, parameters: Mapping[str, Tensor]) -> None:
         """The optimizer is about to step; the parameters may have been changed by hand since the gradients came."""
@@ -164,17 +156,17 @@ class Program:
             seen.moved_names, seen.update = list(self.update), self.update
             seen.reduction.directions = {name: Direction(self.update[name]) for name in seen.names}
 
-    def _feed(self, raw: Raw, loss: Tensor, gradient: Vectors) -> None:
-        sources = [*raw.tensors(), loss, *gradient.values()]
-        for group in self._groups:
-            torch._foreach_copy_([self._static[k] for k in group], [sources[k] for k in group])
+    def _sources(self, raw: Raw, micro: Microbatch, gradient: Vectors) -> list[Tensor]:
+        curved = {need: micro.diagonals[need] for need in self._diagonals}
+        return [*raw.tensors(), micro.loss, *gradient.values(), *_tensors_of(curved)]
 
     # ---- what is recorded
 
     def _at_gradient(self) -> tuple[Observation, Tensor, Manifest]:
         raw, occasion = self._raw, self.occasion
         shares = raw.shares(self._samples) if raw.calls else "individual losses were not asked for"
-        micro = Microbatch(self._samples, self._loss, raw.script.forms(raw.collected), self._uncovered, shares)
+        forms = raw.script.forms(raw.collected)
+        micro = Microbatch(self._samples, self._loss, forms, self._uncovered, shares, diagonals=dict(self._diagonals))
         seen = Observation(
             step=0,
             parameters=self._parameters,
@@ -188,7 +180,7 @@ class Program:
             numbers=Numbers(hold=True),
         )
         line = {name: Direction(vector) for name, vector in self.update.items()} if LINE in occasion.needs else None
-        seen.prepare(frozenset(need for need in occasion.needs if not isinstance(need, Trace | NoiseToCurvature)), line)
+        seen.prepare(occasion.needs, line)
         if UPDATE in occasion.due:
             torch._foreach_copy_(list(self._before.values()), list(self._parameters.values()))
         self._packed, self._manifest = seen.numbers.packed(ROWS)
@@ -202,6 +194,17 @@ class Program:
         return torch.cat([self._packed, packed]), self._manifest + manifest
 
 
+def _like(estimates: list[Vectors] | str) -> list[Vectors]:
+    assert not isinstance(estimates, str)
+    return [{name: torch.empty_like(vector) for name, vector in one.items()} for one in estimates]
+
+
+def _tensors_of(diagonals: Mapping[Diagonal, list[Vectors] | str]) -> Iterator[Tensor]:
+    for estimates in diagonals.values():
+        for one in estimates if not isinstance(estimates, str) else ():
+            yield from one.values()
+
+
 def _fits_on_device(size: int, taken: int, device: torch.device) -> bool:
     """Whether there is room for a recording beside those that there are, and for training to grow."""
     if device.type != "cuda":
@@ -210,15 +213,6 @@ def _fits_on_device(size: int, taken: int, device: torch.device) -> bool:
         return False
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return ROOM * size <= torch.cuda.mem_get_info(device)[0] + cached
-
-
-def _alike(targets: list[Tensor], sources: list[Tensor]) -> list[list[int]]:
-    """Places of tensors that one kernel copies together: of one type, and laid out like their copies."""
-    groups: dict[object, list[int]] = {}
-    for place, (target, source) in enumerate(zip(targets, sources, strict=True)):
-        same = target.stride() == source.stride() and target.numel() > 0
-        groups.setdefault((target.dtype, same), []).append(place)
-    return list(groups.values())
 
 
 @dataclass
@@ -260,11 +254,21 @@ class Programs:
         if self.replayer is None or (structure, occasion) in self._known:
             return False
         size = sum(tensor.nbytes for tensor in raw.tensors())
-        small = _fits_on_device(size, self._bytes, next(raw.tensors()).device)
+        small = self.fits(size, next(raw.tensors()).device)
         if not small or len(self._known) >= MAX_PROGRAMS:
             self._known[structure, occasion] = None
             self.forget(structure)
         return small and len(self._known) < MAX_PROGRAMS
+
+    def fits(self, size: int, device: torch.device) -> bool:
+        """Whether there is room for copies of so many bytes."""
+        return _fits_on_device(size, self._bytes, device)
+
+    def claim(self, size: int, device: torch.device) -> bool:
+        """Take so many bytes, if there is room."""
+        small = self.fits(size, device)
+        self._bytes += size if small else 0
+        return small
 
     def add(self, structure: int, occasion: Occasion, program: Program | None) -> None:
         """Keep a recording; None: it failed."""

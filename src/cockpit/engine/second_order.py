@@ -1,6 +1,7 @@
 """Curvature of one backward pass, computed before autograd frees its graph."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -13,7 +14,9 @@ from cockpit.engine.curvature import HessianProduct, Product, Vectors, hessian_d
 from cockpit.engine.gauss_newton import GaussNewton
 from cockpit.engine.graph import Graph
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
+from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.settings import Settings
+from cockpit.engine.tangent_layers import Layer
 from cockpit.engine.tangents import TangentProduct, chain_of
 
 LOOK_AROUND = 1  # one in so many searches trusts no earlier eigenvector: trusting it was 3 % off in 4 of 2,400 trials
@@ -68,9 +71,7 @@ class SecondOrder:
 
     def _of_gauss_newton(self, need: Diagonal) -> list[Vectors]:
         if self._newton is None:
-            captured = self._capture
-            if isinstance(captured, str):
-                raise Undefined(captured)
+            captured = self._seen()
             if not captured.found.outputs:
                 raise Undefined(
                     "the network's output is not known: call the model itself, or pass the loss as a module"
@@ -82,21 +83,43 @@ class SecondOrder:
             return [self._newton.diagonal()]
         return self._newton.sampled(need.samples, self._generator(1))
 
+    def _seen(self) -> Capture:
+        if isinstance(self._capture, str):
+            raise Undefined(self._capture)
+        return self._capture
+
     def _product(self) -> Product:
         if self._hessian is None:
-            self._hessian = self._tangents() or HessianProduct(self._roots, self._seeds, self._parameters)
+            quick = self._recorded() or self._tangents()
+            self._hessian = quick or HessianProduct(self._roots, self._seeds, self._parameters)
         return self._hessian
+
+    def _recorded(self) -> Product | None:
+        """The quicker product, replayed."""
+        captured = self._capture
+        if isinstance(captured, str) or not captured.found.outputs or captured.found.coupled:
+            return None
+        hessian = OutputHessian(self._roots, self._seeds, captured.found.outputs, captured.graph)
+        chain = partial(self._chain, captured.graph)
+        try:
+            with torch.no_grad():
+                return self._settings.recorded.product(hessian, captured.graph, captured.found, chain, self._parameters)
+        except Undefined:  # more outputs than the Gauss-Newton matrix is formed for
+            return None
+
+    def _chain(self, graph: Graph) -> list[Layer] | None:
+        top = loss_input(graph)
+        return None if top is None or top.output else chain_of(graph, top.node, self._parameters)
 
     def _tangents(self) -> TangentProduct | None:
         """The quicker product, where the network is a chain that it knows and autograd agrees."""
         captured = self._capture
         roots = [root.grad_fn for root in self._roots if root.grad_fn is not None]
         graph = Graph(roots) if isinstance(captured, str) else captured.graph
-        top = loss_input(graph)
-        chain = None if top is None or top.output else chain_of(graph, top.node, self._parameters)
+        chain = self._chain(graph)
         if chain is None:
             return None
-        quick = TangentProduct(self._roots, self._seeds, chain, self._parameters)
+        quick = TangentProduct.of(self._roots, self._seeds, chain, self._parameters)
 
         def trial() -> bool | None:
             generator = self._generator(4)
@@ -104,7 +127,11 @@ class SecondOrder:
             quick.products = 0
             return found
 
-        return quick if self._settings.trusted(("tangents", graph.signature), trial) else None
+        if not self._settings.trusted(("tangents", graph.signature), trial):
+            return None
+        if not isinstance(captured, str):
+            self._settings.recorded.saw("product", captured.found.structure)
+        return quick
 
     def _generator(self, purpose: int) -> torch.Generator:
         """A source of randomness of our own: the global one is the user's."""
@@ -122,14 +149,9 @@ class SecondOrder:
         if near and warm is not None:
             start = warm.to(start.dtype) + NOISE * start
 
-        def apply(vector: Tensor) -> Tensor:
-            named = zip(product.parameters.items(), vector.split(sizes), strict=True)
-            image = product({name: part.view_as(p) for (name, p), part in named})
-            return torch.cat([part.reshape(-1) for part in image.values()])
-
         near &= settings.searches % LOOK_AROUND != 0
         settings.searches += 1
-        pair = lanczos.largest(apply, start, generator, asymmetry=0.5 if self._half else 1e-2, near=near)
+        pair = lanczos.largest(product.flat, start, generator, asymmetry=0.5 if self._half else 1e-2, near=near)
         if pair.value != pair.value:
             raise Undefined("the Hessian is not finite")
         settings.eigenvector = pair.vector

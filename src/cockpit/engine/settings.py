@@ -8,6 +8,7 @@ from torch import Tensor
 from cockpit.engine.blueprint import Blueprints
 from cockpit.engine.placement import Finder
 from cockpit.engine.program import Programs
+from cockpit.engine.recorded import RecordedCurvature
 from cockpit.engine.scaler import LossScale
 from cockpit.engine.trust import Trust
 from cockpit.layers.layout import Placement
@@ -32,3 +33,6 @@ class Settings:
     compiled_seen: bool = False
     programs: Programs = field(default_factory=Programs)
     blueprints: Blueprints = field(default_factory=Blueprints)
+
+    def __post_init__(self) -> None:
+        self.recorded = RecordedCurvature(self.programs)

@@ -7,12 +7,12 @@ with d the gradient at z. Everything else is linear between its kinks, and the l
 calls of each layer's forward and two of its backward; autograd's double backward of a convolution takes longer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from cockpit.engine.curvature import Vectors
+from cockpit.engine.curvature import Product, Vectors
 from cockpit.engine.graph import Graph, Node, Path, edge, family, shapes
 from cockpit.engine.squares import TURNS, along, rearranged, turned_axes
 from cockpit.engine.tangent_layers import DATA, LAYERS, Layer, Tangents
@@ -54,27 +54,41 @@ def _single(node: Node) -> bool:
     return len(meta.shape) == 4 if family(node).startswith("MaxPool2D") else True
 
 
-class TangentProduct:
-    """v -> H v for the backpropagated number."""
+class TangentProduct(Product):
+    """v -> H v; ``slope`` is the gradient at the network's output, ``of_loss`` multiplies by the loss's own Hessian."""
 
     def __init__(
-        self,
-        roots: Sequence[Tensor],
-        seeds: Sequence[Tensor | None],
-        chain: list[Layer],
-        parameters: Mapping[str, Tensor],
+        self, chain: list[Layer], parameters: Mapping[str, Tensor], slope: Tensor, of_loss: Callable[[Tensor], Tensor]
     ) -> None:
-        self.parameters, self.products = dict(parameters), 0
-        self._chain, self._top = chain, [edge(chain[0].node)]
-        with torch.enable_grad():
-            self._loss = torch.autograd.grad(list(roots), self._top, list(seeds), create_graph=True)[0]
+        super().__init__(parameters)
+        self._chain, self._of_loss = chain, of_loss
         with torch.no_grad():
-            slope = self._loss.detach().clone()
+            slope = slope.clone()
             for layer in chain:
                 if not layer.has_data:
                     break
                 layer.slope = slope if layer.weights else None
                 slope = layer.pull(slope)
+
+    @classmethod
+    def of(
+        cls,
+        roots: Sequence[Tensor],
+        seeds: Sequence[Tensor | None],
+        chain: list[Layer],
+        parameters: Mapping[str, Tensor],
+    ) -> "TangentProduct":
+        """The loss is asked of autograd."""
+        top = [edge(chain[0].node)]
+        with torch.enable_grad():
+            slope = torch.autograd.grad(list(roots), top, list(seeds), create_graph=True)[0]
+
+        def of_loss(moved: Tensor) -> Tensor:
+            if not slope.requires_grad:
+                return torch.zeros_like(moved)
+            return torch.autograd.grad(slope, top, moved, retain_graph=True)[0]
+
+        return cls(chain, parameters, slope.detach(), of_loss)
 
     @torch.no_grad()
     def __call__(self, vectors: Vectors) -> Vectors:
@@ -102,7 +116,9 @@ class TangentProduct:
         if moved is None:
             return False
         named = self.parameters
-        pulled = torch.autograd.grad(self._top, list(named.values()), moved, retain_graph=True, allow_unused=True)
+        pulled = torch.autograd.grad(
+            [edge(self._chain[0].node)], list(named.values()), moved, retain_graph=True, allow_unused=True
+        )
         slow = dict(zip(named, pulled, strict=True))
         length, grad, quick = _inner({"": moved}, {"": moved}), moved, Vectors()
         for layer in self._chain:
@@ -132,12 +148,6 @@ class TangentProduct:
             path = layer.weights[slot]
             shaped = along(path, part).reshape(self.parameters[path.name].shape)
             found[path.name] = found[path.name] + shaped if path.name in found else shaped
-
-    def _of_loss(self, moved: Tensor) -> Tensor:
-        """The loss's own Hessian, with respect to the network's output."""
-        if not self._loss.requires_grad:
-            return torch.zeros_like(moved)
-        return torch.autograd.grad(self._loss, self._top, moved, retain_graph=True)[0]
 
 
 def _inner(one: Vectors, other: Vectors) -> Tensor:
