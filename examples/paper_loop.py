@@ -6,11 +6,11 @@ import torch
 from torch.utils.data import DataLoader
 
 from cockpit import Cockpit, CockpitPlotter, extend
-from cockpit.problems.digits import digits
+from cockpit.problems.digits import digits, draw
 from cockpit.utils.configuration import configuration as config
 
 logpath = tempfile.mkdtemp() + "/log"
-data = DataLoader(digits.data("train", 0), batch_size=128)
+data = DataLoader(draw("train", 0), batch_size=128)
 model = extend(digits.model(0))
 loss_fn = extend(torch.nn.CrossEntropyLoss(reduction="mean"))
 losses_fn = torch.nn.CrossEntropyLoss(reduction="none")

@@ -5,13 +5,13 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import cockpit
-from cockpit.problems.digits import digits
+from cockpit.problems.digits import draw
 
 torch.manual_seed(0)
 model = nn.Sequential(nn.Flatten(), nn.Linear(144, 32), nn.ReLU(), nn.Linear(32, 10))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 loss_fn = nn.CrossEntropyLoss()
-loader = DataLoader(digits.data("train", 0), batch_size=128, shuffle=True)
+loader = DataLoader(draw("train", 0), batch_size=128, shuffle=True)
 
 pit = cockpit.watch(model, optimizer, loss_fn)  # the one line
 

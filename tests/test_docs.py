@@ -12,7 +12,7 @@ from cockpit.quantities import QUANTITIES
 from cockpit.store import runs
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-MEANT_TO_RUN = {"extend", "runs", "watch"}
+MEANT_TO_RUN = {"bench", "extend", "runs", "watch"}
 
 README_SETTING = """
 import torch
@@ -81,6 +81,7 @@ def test_links_and_names_of_files_exist(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / link).exists(), link
     for name in re.findall(
-        r"`(?:cockpit/)?((?:core|dashboard|engine|layers|panels|quantities|plots|problems|store)/\w+\.py)`", text
+        r"`(?:cockpit/)?((?:bench|core|dashboard|engine|layers|panels|quantities|plots|problems|results|store)/\w+\.py)`",
+        text,
     ):
         assert (ROOT / "src" / "cockpit" / name).exists() or name == "quantities/grad_cosine.py", name

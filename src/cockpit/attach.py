@@ -55,6 +55,7 @@ def watch(
     budget: float = 0.05,
     grace: float = 10.0,
     run: str | Path | bool | None = None,
+    name: str | None = None,
     batch_axis: int = 0,
     batch_size: int | Callable[..., int] | None = None,
     losses: Callable[..., Tensor] | None = None,
@@ -75,6 +76,7 @@ def watch(
         grace: Seconds of tracking that are free at the start.
         run: A folder for the run; None: ``runs/<time>-<model>``; False: memory only. A run that it already holds is
             continued from ``step``; from 0, the new run takes its place.
+        name: What to call the run; None: as its folder is called.
         batch_axis: Which axis of the model's inputs and outputs counts samples.
         batch_size: The number of samples of each backward pass, or a callable of the model's arguments, where it cannot
             be read off the inputs.
@@ -101,7 +103,8 @@ def watch(
     folder = None if _disabled() else choose_folder(run, type(model).__name__)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
     if folder is not None:
-        pit.record(folder, describe(model, optimizers, loss_fn, chosen, schedule, steps))
+        known = describe(model, optimizers, loss_fn, chosen, schedule, steps)
+        pit.record(folder, known if name is None else {**known, "name": str(name)})
     return pit
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from cockpit import __version__
+from cockpit.bench.commands import bench
 from cockpit.core.errors import CockpitError
 
 RUN = "RUN is the folder of a run, the database file in it, or a JSON log of the paper's tool."
@@ -164,3 +165,6 @@ def ui(folder: Path | None, host: str, port: int | None, token: str | None, brow
     from cockpit.plots.reading import runs_folder
 
     serve(runs_folder(folder), host, port, token, browser)
+
+
+main.add_command(bench)

@@ -16,8 +16,7 @@ from cockpit.core.source import Source, Values
 from cockpit.dashboard.server import show, start
 from cockpit.plots.figure import figure
 from cockpit.plots.plotter import CockpitPlotter
-from cockpit.problems._base import Problem
-from cockpit.problems.digits import digits
+from cockpit.problems.digits import digits, draw
 from cockpit.quantities import preset
 from cockpit.recording import choose_folder
 
@@ -63,7 +62,7 @@ def train(
     console: Console,
 ) -> None:
     """The loop that a user would write; nothing in it but ``pit.log`` knows of the watch."""
-    batches = _batches(digits, seed)
+    batches = _batches(seed)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for step in track(range(steps), "training", console=console, transient=True, disable=not console.is_terminal):
         inputs, labels = next(batches)
@@ -72,7 +71,7 @@ def train(
         optimizer.step()
         schedule.step()
         if (step + 1) % EVALUATE == 0 or step + 1 == steps:
-            pit.log(test_accuracy=_accuracy(digits, model, seed))
+            pit.log(test_accuracy=_accuracy(model, seed))
 
 
 @contextmanager
@@ -144,8 +143,8 @@ def _late(values: Values) -> float:
     return float(np.median(values[-max(1, len(values) // 10) :]))
 
 
-def _batches(problem: Problem, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    inputs, labels = problem.data("train", seed).tensors
+def _batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+    inputs, labels = draw("train", seed).tensors
     generator = torch.Generator().manual_seed(seed)
     while True:
         order = torch.randperm(len(labels), generator=generator)
@@ -155,8 +154,8 @@ def _batches(problem: Problem, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 @torch.no_grad()
-def _accuracy(problem: Problem, model: nn.Module, seed: int) -> float:
-    inputs, labels = problem.data("test", seed).tensors
+def _accuracy(model: nn.Module, seed: int) -> float:
+    inputs, labels = draw("test", seed).tensors
     return float((model(inputs).argmax(1) == labels).float().mean())
 
 

@@ -12,6 +12,7 @@ from cockpit import panels
 from cockpit.core.errors import CockpitError
 from cockpit.core.kinds import Kind
 from cockpit.core.ledger import Ledger, ledger
+from cockpit.dashboard.bench import bench
 from cockpit.dashboard.columns import beside
 from cockpit.dashboard.differences import differences, spoken
 from cockpit.dashboard.fleet import Fleet
@@ -124,6 +125,11 @@ def compare(fleet: Fleet, query: Query) -> Answer:
         return {"now": time.time(), "runs": _heads(fleet, query, held), "rows": _safe(differences(held))}
 
 
+def results(fleet: Fleet, query: Query) -> Answer:
+    """Benchmark results below the folder, one problem at a time."""
+    return {"now": time.time(), **bench(fleet, query, _panel)}
+
+
 ANSWERS: dict[str, Callable[[Fleet, Query], Answer]] = {
     "runs": runs,
     "look": look,
@@ -133,6 +139,7 @@ ANSWERS: dict[str, Callable[[Fleet, Query], Answer]] = {
     "layers": layers,
     "details": details,
     "compare": compare,
+    "bench": results,
 }
 
 

@@ -23,6 +23,7 @@ class Query:
     view: View = field(default_factory=View)
     panel: str = ""
     name: str = ""
+    problem: str = ""  # of a benchmark
     format: str = ""
     theme: str = "light"
     more: bool = False  # the deck's second page too
@@ -53,6 +54,7 @@ def read(raw: str) -> Query:
         ),
         panel=one("panel"),
         name=one("name"),
+        problem=one("problem"),
         format=one("format"),
         theme=_choice("theme", one("theme"), ("light", "dark")),
         more=one("more") == "1",

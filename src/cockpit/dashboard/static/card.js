@@ -9,7 +9,7 @@ import { theme } from "./theme.js";
 const FILES = [["png", "figure"], ["svg", "figure"], ["pdf", "figure"], ["csv", "data"], ["json", "data"]];
 
 export class Card {
-  constructor({ large = false, enlarge = true, runs = null } = {}) {
+  constructor({ large = false, enlarge = true, files = true, runs = null } = {}) {
     this.runs = runs; // the runs it shows where these are not the page's
     this.title = el("button", { class: "title", type: "button", disabled: !enlarge, onclick: () => this.enlarge() });
     this.question = el("span", { class: "question" });
@@ -23,7 +23,7 @@ export class Card {
     this.brush = el("div", { class: "brush", hidden: true });
     this.empty = el("p", { class: "empty", hidden: true });
     this.stage = el("div", { class: "stage" }, this.plot, this.line, this.brush, this.empty);
-    this.tools = el("span", { class: "tools" }, this.menu, enlarge && button("expand", "Enlarge", () => this.enlarge()));
+    this.tools = el("span", { class: "tools" }, files && this.menu, enlarge && button("expand", "Enlarge", () => this.enlarge()));
     this.root = el("article", { class: large ? "card large" : "card", tabindex: enlarge ? "0" : null },
       el("header", {}, this.title, el("span", { class: "middle" }, this.question),
         el("span", { class: "says" }, this.note, this.reading), this.tools),

@@ -4,15 +4,14 @@ import { nextAxis, smoother } from "./controls.js";
 import { pointed, resetZoom } from "./cursor.js";
 import { byId, el } from "./dom.js";
 import { neighbour } from "./runs.js";
-import { set, state } from "./state.js";
+import { set, state, TABS } from "./state.js";
 import { toggleTheme } from "./theme.js";
 
 const LARGE = ["f", "l", "s", "S", "r", "p", "t", "?"]; // what an enlarged panel answers to
-const TABS = ["deck", "layers", "compare", "findings", "details"];
 
 export function wireKeys({ focus, toggleRuns }) {
   const keys = [
-    ["1 – 5", "Deck, Layers, Compare, Findings, Details", null],
+    ["1 – 6", "Deck, Layers, Compare, Findings, Details, Bench", null],
     ["[  ]", "previous, next run", null],
     ["/", "filter the runs", () => { document.body.classList.remove("narrow"); byId("filter").focus(); }],
     ["b", "show or hide the list of runs", toggleRuns],

@@ -1,5 +1,6 @@
 // Where everything meets: what is shown follows the state, data follow the events.
 
+import { Bench } from "./bench.js";
 import { followList } from "./choice.js";
 import { Compare } from "./compare.js";
 import { showControls, wireControls } from "./controls.js";
@@ -22,6 +23,7 @@ const LIST = 900; // milliseconds between two readings of the list
 const pages = {
   deck: new Deck(byId("deck")), layers: new Layers(byId("layers")), compare: new Compare(byId("compare")),
   findings: new Findings(byId("findings")), details: new Details(byId("details")),
+  bench: new Bench(byId("bench")),
 };
 let asked = null; // the page that the request under way is for
 const data = new Poll(() => pages[(asked = state.tab)].path(), useData, fail);
@@ -92,7 +94,7 @@ function show(changed = []) {
 
 function news({ changed, listed }) {
   if (document.hidden) return;
-  if (changed.some((id) => state.runs.includes(id))) (focus.open ? focus.poll : data).refresh();
+  if (state.tab === "bench" ? listed : changed.some((id) => state.runs.includes(id))) (focus.open ? focus.poll : data).refresh();
   if (listed) listDue ??= setTimeout(() => {
     listDue = null;
     list.refresh();

@@ -2,10 +2,10 @@
 
 const FRESH = {
   tab: "deck", runs: [], axis: "auto", lo: null, hi: null, smooth: 0, layers: "", step: null,
-  range: "fixed", panel: null, name: "", mode: "overlay",
+  range: "fixed", panel: null, name: "", mode: "overlay", problem: "",
 };
 const HABITS = ["axis", "smooth", "range", "mode"];
-const TABS = ["deck", "layers", "compare", "findings", "details"];
+export const TABS = ["deck", "layers", "compare", "findings", "details", "bench"];
 const CHOICES = { tab: TABS, axis: ["auto", "log", "linear"], range: ["fixed", "auto"], mode: ["overlay", "side"] };
 const STEPS = ["runs", "tab", "panel"];
 const KEY = "cockpit";
@@ -73,7 +73,7 @@ function fromAddress() {
     const value = Number(found.get(key));
     if (found.has(key) && Number.isFinite(value)) read[key] = value;
   }
-  for (const key of ["layers", "panel", "name"]) if (found.has(key)) read[key] = found.get(key);
+  for (const key of ["layers", "panel", "name", "problem"]) if (found.has(key)) read[key] = found.get(key);
   for (const [key, known] of Object.entries(CHOICES)) if (known.includes(found.get(key))) read[key] = found.get(key);
   if (read.smooth !== undefined) read.smooth = Math.min(Math.max(read.smooth, 0), 0.99);
   return read;

@@ -1,0 +1,1 @@
+"""Compare optimizers on standard problems."""

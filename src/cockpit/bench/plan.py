@@ -1,0 +1,188 @@
+"""What a run is to do, complete and checked: the problem as it is set up, the optimizer, and every number."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch.optim import Optimizer
+
+from cockpit import problems
+from cockpit.bench import rates
+from cockpit.bench.folders import run_folder
+from cockpit.bench.optimizers import Choice, choose
+from cockpit.bench.seeds import ORDERS
+from cockpit.core.errors import CockpitError, unknown
+from cockpit.problems._base import Problem, Variant
+from cockpit.results.result import Result
+
+# Parts of a variant that only some problems have, by the beginning of their names.
+MEANT: dict[str, tuple[str, ...]] = {
+    "hessian": ("quadratic_deep",),
+    "label_leak": ("cifar100_",),
+    "held_out": ("cifar10_", "svhn_"),
+    "augmented_eval": ("cifar10_", "cifar100_", "svhn_", "imagenet_"),
+}
+
+Chosen = str | type[Optimizer] | Choice | Callable[..., Optimizer]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run."""
+
+    problem: Problem
+    choice: Choice
+    seed: int
+    epochs: int
+    batch_size: int
+    schedule: rates.Given
+    variant: Variant
+    amp: str | None
+    compile: bool | str
+    log_interval: int
+    extras: Mapping[str, Any]  # what differs from the problem's own, by the names that a folder has
+
+    def folder(self, out: Path) -> Path:
+        """Where the run lies below a folder of runs."""
+        return run_folder(out, self.problem.name, self.choice.name, self.choice.hyperparameters, self.extras, self.seed)
+
+    def result(self) -> Result:
+        """The result before anything is known."""
+        own = {key: value for key, value in asdict(self.variant).items() if value != getattr(Variant(), key)}
+        others = {key: self.extras[key] for key in ("l2", "amp", "compile") if key in self.extras}
+        return Result(
+            problem=self.problem.name,
+            optimizer=self.choice.name,
+            hyperparameters=dict(self.choice.hyperparameters),
+            seed=self.seed,
+            batch_size=self.batch_size,
+            epochs=self.epochs,
+            curves={},
+            schedule=rates.label(self.schedule),
+            variant=own | others,
+            log_interval=self.log_interval,
+            complete=False,
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """What must be the same for a run to be continued."""
+        known = asdict(self.result())
+        names = ("problem", "optimizer", "hyperparameters", "seed", "batch_size", "epochs", "schedule", "variant")
+        return {name: known[name] for name in (*names, "log_interval")}
+
+
+def make_plan(
+    problem: str | Problem,
+    optimizer: Chosen,
+    *,
+    seed: int,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    schedule: rates.Given = "constant",
+    variant: Variant | None = None,
+    amp: str | None = None,
+    compile: bool | str = False,
+    l2: float | None = None,
+    log_interval: int = 10,
+    **hyperparameters: Any,
+) -> Plan:
+    """Look everything up and check it."""
+    variant = variant or Variant()
+    own = problems.get(problem) if isinstance(problem, str) else problem
+    if not isinstance(own, Problem):
+        raise CockpitError(f"problem is {problem!r}; give a name or a cockpit.problems.Problem")
+    _check_variant(variant, own.name)
+    number = _length("epochs", epochs, own.epochs, own.name, least=0)
+    size = _length("batch_size", batch_size, own.batch_size, own.name, least=1)
+    _whole("seed", seed, 0)
+    _whole("log_interval", log_interval, 1)
+    rates.check(schedule, number)
+    adapted = problems.adapt(own, variant)
+    if l2 is not None:
+        adapted = replace(adapted, l2=_factor(l2))
+    return Plan(
+        adapted,
+        _choice(optimizer, hyperparameters),
+        seed,
+        number,
+        size,
+        schedule,
+        variant,
+        amp,
+        compile,
+        log_interval,
+        _extras(own, number, size, schedule, variant, adapted.l2, amp, compile),
+    )
+
+
+def meant(variant: Variant, problem: str) -> Variant:
+    """The variant without the parts that a problem does not have."""
+    own = {part: getattr(Variant(), part) for part, names in MEANT.items() if not problem.startswith(names)}
+    return replace(variant, **own)
+
+
+def _check_variant(variant: Variant, problem: str) -> None:
+    if variant.order not in ORDERS:
+        raise unknown("order of mini-batches", variant.order, ORDERS)
+    if problem not in problems.names():  # data of one's own may take it as they like
+        return
+    for part, names in MEANT.items():
+        if getattr(variant, part) != getattr(meant(variant, problem), part):
+            raise CockpitError(f"{problem} has no variant {part}: it is for {' and '.join(names)}; leave it out")
+
+
+def _extras(
+    own: Problem,
+    epochs: int,
+    batch_size: int,
+    schedule: rates.Given,
+    variant: Variant,
+    l2: float,
+    amp: str | None,
+    compile: bool | str,
+) -> dict[str, Any]:
+    """What differs from the problem's own settings."""
+    named = {
+        "epochs": epochs if epochs != own.epochs else None,
+        "batch": batch_size if batch_size != own.batch_size else None,
+        "schedule": None if schedule == "constant" else rates.label(schedule),
+        "order": None if variant.order == "fresh" else variant.order,
+        "no_validation": None if variant.validation else True,
+        "hessian": variant.hessian or None,
+        "label_leak": variant.label_leak or None,
+        "not_held_out": None if variant.held_out else True,
+        "augmented_eval": variant.augmented_eval or None,
+        "l2": None if l2 == own.l2 else l2,
+        "amp": amp,
+        "compile": compile or None,
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _choice(optimizer: Chosen, hyperparameters: dict[str, Any]) -> Choice:
+    if not isinstance(optimizer, Choice):
+        return choose(optimizer, **hyperparameters)
+    if hyperparameters:
+        names = ", ".join(hyperparameters)
+        raise CockpitError(f"{names}: {optimizer.name} was already chosen with its hyperparameters; give them there")
+    return optimizer
+
+
+def _length(name: str, given: int | None, own: int | None, problem: str, least: int) -> int:
+    value = own if given is None else given
+    if value is None:
+        raise CockpitError(f"{problem} has no {name} of its own; give {name} (--{name.replace('_', '-')})")
+    return _whole(name, value, least)
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise CockpitError(f"{name} is {value!r}; give a whole number, {least} or more")
+    return value
+
+
+def _factor(l2: Any) -> float:
+    if not isinstance(l2, int | float) or isinstance(l2, bool) or not 0 <= l2 < float("inf"):
+        raise CockpitError(f"l2 is {l2!r}; give a factor, 0 or more")
+    return float(l2)

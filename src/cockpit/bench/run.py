@@ -1,0 +1,216 @@
+"""One run: judge, train an epoch, judge again; its state is kept after each epoch."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from cockpit.bench import checkpoint, precision
+from cockpit.bench.evaluation import evaluate_all
+from cockpit.bench.live import Live, Plain, Watched
+from cockpit.bench.plan import Plan
+from cockpit.bench.progress import Progress, described
+from cockpit.bench.randomness import EVALUATION, TRAINING, evaluation_seed, seed_phase
+from cockpit.bench.rates import Rates
+from cockpit.bench.seeds import epoch_generator, model_seed
+from cockpit.bench.training import Training
+from cockpit.core.errors import CockpitError
+from cockpit.core.plain import plain
+from cockpit.problems._base import Splits
+from cockpit.results import folder as results
+from cockpit.results.result import Result
+
+PAUSE = 1.0  # seconds from one state on disk to the next: what is trained faster than written is rather trained again
+
+Made = TypeVar("Made")
+
+
+def on_device(splits: Splits, device: torch.device) -> Splits:
+    """All data on a device."""
+    valid = None if splits.valid is None else splits.valid.to(device)
+    return Splits(splits.train.to(device), splits.train_eval.to(device), valid, splits.test.to(device))
+
+
+def timed(work: Callable[[], Made], device: torch.device) -> tuple[Made, float]:
+    """What some work returns, and the seconds until the device has done it."""
+    begin = time.perf_counter()
+    made = work()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return made, time.perf_counter() - begin
+
+
+class Run:
+    """A model on its way; ``result`` is what is known so far."""
+
+    def __init__(self, plan: Plan, folder: Path, splits: Splits, device: torch.device, progress: Progress) -> None:
+        self._plan, self._folder, self._splits, self._device, self._progress = plan, folder, splits, device, progress
+        self._steps = splits.train.steps(plan.batch_size)  # of an epoch
+        self._model = plan.problem.model(model_seed(plan.seed)).to(device)
+        if plan.compile:
+            self._model.compile(backend=plan.compile if isinstance(plan.compile, str) else "inductor")
+        self._optimizer = plan.choice.build(self._model.parameters())
+        self._rates = Rates(plan.schedule, self._optimizer, plan.epochs)
+        self._scaler = precision.scaler(plan.amp)
+        self._kept = time.monotonic()  # when the state was last written
+        self.result = plan.result()
+
+    def go(self, state: dict[str, Any] | None, preset: str | None, every: int | None) -> Result:
+        """Train from the beginning, or from a state; measure what a preset names besides."""
+        if state is not None:
+            self._restore(state)
+        epoch = self._epochs_done
+        self._progress.begin(self._title, self._plan.epochs * self._steps, epoch * self._steps)
+        with self._live(preset, every, epoch) as live:
+            training = self._training(live)
+            if state is None:
+                self._judge(0, live)
+            else:
+                for earlier in range(epoch + 1):  # a process that is killed may not have written all of them
+                    self._log(live, earlier)
+            while not self.result.complete:
+                self._train(epoch, training, live)
+                epoch += 1
+                self._judge(epoch, live)
+        checkpoint.remove(self._folder)
+        self._progress.end(self._said())
+        return self.result
+
+    @property
+    def _title(self) -> str:
+        rate = self._plan.choice.hyperparameters.get("lr")
+        return f"{self._plan.problem.name} {self._plan.choice.name} lr {rate:.3g} seed {self._plan.seed}"
+
+    @property
+    def _epochs_done(self) -> int:
+        return max(len(self.result.curves.get("train_loss", ())) - 1, 0)
+
+    # ---- an epoch
+
+    def _train(self, epoch: int, training: Training, live: Live) -> None:
+        """Train one pass, and keep the losses before the first one that is not finite."""
+        plan = self._plan
+        self._rates.begin(epoch)
+        seed_phase(plan.seed, epoch, TRAINING, self._device)
+        batches = self._splits.train.epoch(plan.batch_size, epoch_generator(plan.seed, epoch, plan.variant.order))
+
+        def tick(loss: Tensor) -> None:
+            live.stepped(loss)
+            self._progress.step()
+
+        losses, seconds = timed(lambda: training.epoch(batches, tick), self._device)
+        finite = losses.isfinite()
+        whole = len(losses) if bool(finite.all()) else int(finite.int().argmin())
+        logged = losses[:whole][:: plan.log_interval].tolist()
+        self.result = replace(
+            self.result,
+            batch_losses=[*self.result.batch_losses, *logged],
+            seconds=[*self.result.seconds, seconds],
+            diverged=None if whole == len(losses) else epoch + 1,  # counted from 1: there is no value after it
+        )
+
+    def _judge(self, epoch: int, live: Live) -> None:
+        """Evaluate after so many epochs, unless the last one has diverged, and keep everything."""
+        if self.result.diverged is None:
+            self._evaluate(epoch)
+        over = epoch == self._plan.epochs or self.result.diverged is not None
+        self.result = replace(self.result, complete=over)
+        if over:
+            results.write(self.result, self._folder)
+        elif time.monotonic() - self._kept >= PAUSE:
+            self._keep()
+        if self.result.diverged is None:
+            self._log(live, epoch)
+            self._progress.epoch(epoch, self.result)
+
+    def _evaluate(self, epoch: int) -> None:
+        plan = self._plan
+        seed_phase(plan.seed, epoch, EVALUATION, self._device)
+        found = evaluate_all(
+            plan.problem,
+            self._model,
+            self._splits,
+            plan.batch_size,
+            precision.autocast(plan.amp, self._device),
+            None if plan.variant.held_out else torch.Generator().manual_seed(evaluation_seed(plan.seed, epoch)),
+            epoch_generator(plan.seed, 0, "fixed") if plan.variant.augmented_eval else None,
+        )
+        if not all(map(math.isfinite, found.values())):
+            self.result = replace(self.result, diverged=epoch)
+            return
+        curves = {metric: [*self.result.curves.get(metric, ()), value] for metric, value in found.items()}
+        self.result = replace(self.result, curves=curves)
+        if epoch:
+            self._rates.end(found)
+
+    # ---- what is recorded
+
+    def _live(self, preset: str | None, every: int | None, epoch: int) -> Live:
+        """Record the run; without a preset only what training knows anyway."""
+        parts = self._model, self._optimizer, self._folder
+        step, steps = epoch * self._steps, max(self._plan.epochs * self._steps, 1)
+        if preset is None:
+            return Plain(*parts, interval=self._plan.log_interval, name=self._title, step=step, steps=steps)
+        return Watched(
+            *parts, preset=preset, every=every, scaler=self._scaler, name=self._title, step=step, steps=steps
+        )
+
+    def _training(self, live: Live) -> Training:
+        return Training(
+            self._plan.problem,
+            self._model,
+            self._optimizer,
+            closure=self._plan.choice.needs_closure,
+            autocast=precision.autocast(self._plan.amp, self._device),
+            scaler=self._scaler,
+            mean=live.mean,
+        )
+
+    def _log(self, live: Live, epoch: int) -> None:
+        """Show an epoch's values of the curves beside what is measured, at the last step that they include."""
+        found = {metric: values[epoch] for metric, values in self.result.curves.items()}
+        live.log(max(epoch * self._steps - 1, 0), {"epoch": epoch, **found})
+
+    def _said(self) -> str:
+        if self.result.diverged is not None:
+            return f"{self._folder}: diverged in epoch {self.result.diverged}, the loss was no longer finite"
+        return f"{self._folder}: {described(self.result)}"
+
+    # ---- what a continued run needs
+
+    def _keep(self) -> None:
+        checkpoint.save(self._folder, self._state())
+        results.write(self.result, self._folder)
+        self._kept = time.monotonic()
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "settings": plain(self._plan.settings()),
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "rates": self._rates.state_dict(),
+            "scaler": None if self._scaler is None else self._scaler.state_dict(),
+            "curves": self.result.curves,
+            "batch_losses": self.result.batch_losses,
+            "seconds": self.result.seconds,
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        try:
+            self._model.load_state_dict(state["model"])
+            self._optimizer.load_state_dict(state["optimizer"])
+            self._rates.load_state_dict(state["rates"])
+            if self._scaler is not None:
+                self._scaler.load_state_dict(state["scaler"])
+            known = {name: state[name] for name in ("curves", "batch_losses", "seconds")}
+        except (KeyError, ValueError, RuntimeError, TypeError) as error:
+            first = str(error).splitlines()[0]
+            raise CockpitError(
+                f"{self._folder} holds the state of another model or optimizer ({first}); begin again with --again"
+            ) from error
+        self.result = replace(self.result, **known)

@@ -1,0 +1,1 @@
+"""Architectures, one file each; every model follows from its seed."""

@@ -1,0 +1,1 @@
+"""Results of benchmark runs: read, scored, tabulated; without torch."""

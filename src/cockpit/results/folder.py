@@ -1,0 +1,121 @@
+"""Results in a folder: one ``result.json`` each; what DeepOBS wrote is recognised too."""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, fields, replace
+from functools import lru_cache
+from os import walk
+from pathlib import Path
+from typing import Any
+
+from cockpit.core.errors import CockpitError
+from cockpit.core.plain import plain
+from cockpit.core.writing import refusing, whole
+from cockpit.results import deepobs
+from cockpit.results.result import METRICS, Result
+
+NAME = "result.json"
+FORMAT = 1  # of the file
+
+_KEPT = 100_000  # files that are remembered
+
+
+class Found(list[Result]):
+    """Results, and what could not be read."""
+
+    def __init__(self, results: Iterable[Result] = (), problems: Iterable[str] = ()) -> None:
+        super().__init__(results)
+        self.problems = list(problems)  #: one sentence for each file that was left out
+
+
+def write(result: Result, path: Path | str) -> Path:
+    """Write a result as strict JSON, whole or not at all; a path without ``.json`` is its folder."""
+    file = _file(Path(path))
+    text = json.dumps({"format": FORMAT, **plain(asdict(result), lambda odd: None)}, allow_nan=False)
+    with refusing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with whole(file) as part:
+            part.write_text(text, encoding="utf-8")
+    return file
+
+
+def read(path: Path | str) -> Result:
+    """Read one result: a file of ours or of DeepOBS, or the folder that holds our file."""
+    file = _file(Path(path))
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CockpitError(f"{file} cannot be read: {error.strerror or error}; give the folder of a result") from error
+    except ValueError as error:
+        raise CockpitError(f"{file} is not JSON ({error}); the run may have to be repeated") from error
+    if not isinstance(data, dict):
+        raise CockpitError(f"{file} holds a {type(data).__name__}, not a result")
+    if deepobs.is_result(data):
+        return deepobs.result(data, file)
+    return _result(data, file)
+
+
+def find(folder: Path | str, batch_losses: bool = False) -> Found:
+    """All results below a folder, in the order of their paths; files that have not changed are not read again.
+
+    Args:
+        folder: A folder, or one file.
+        batch_losses: Whether to keep the losses of mini-batches, which are many.
+    """
+    folder = Path(folder)
+    if not folder.exists():
+        raise CockpitError(f"{folder} does not exist; give a folder with results")
+    found = Found()
+    for file in [folder] if folder.is_file() else _files(folder):
+        try:
+            state = file.stat()
+            found.append(_load(file, state.st_mtime_ns, state.st_size, batch_losses))
+        except (CockpitError, OSError) as error:
+            found.problems.append(str(error))
+    return found
+
+
+def _file(path: Path) -> Path:
+    return path if path.suffix == ".json" else path / NAME
+
+
+def _files(folder: Path) -> list[Path]:
+    found = []
+    for at, folders, names in walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        inside = Path(at)
+        found += [inside / name for name in names if name == NAME or deepobs.is_file(inside / name)]
+    return sorted(found)
+
+
+@lru_cache(_KEPT)
+def _load(file: Path, changed: int, size: int, batch_losses: bool) -> Result:
+    """Read a file in the state that its time and size tell."""
+    result = read(file)
+    return result if batch_losses else replace(result, batch_losses=[])
+
+
+def _result(data: dict[str, Any], file: Path) -> Result:
+    if data.get("format") != FORMAT:
+        raise CockpitError(
+            f"{file} has format {data.get('format')!r}, not {FORMAT}; it is no result, or of a newer version"
+        )
+    known = {field.name for field in fields(Result)}
+    given = {name: value for name, value in data.items() if name in known}
+    try:
+        given["curves"] = {str(metric): numbers(values) for metric, values in given["curves"].items()}
+        given |= {name: numbers(given.get(name, ())) for name in ("batch_losses", "seconds")}
+        given |= {name: int(given[name]) for name in ("seed", "batch_size", "epochs")}
+        given["hyperparameters"] = dict(given["hyperparameters"])
+        result = Result(**given)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CockpitError(f"{file} lacks what a result has: {type(error).__name__} {error}") from error
+    if odd := [metric for metric in result.curves if metric not in METRICS]:
+        raise CockpitError(f"{file} has a curve {odd[0]!r}; known: {', '.join(METRICS)}")
+    return result
+
+
+def numbers(values: Iterable[float | None]) -> list[float]:
+    """Numbers as floats; null, which strict JSON has for them, is NaN."""
+    return [math.nan if value is None else float(value) for value in values]

@@ -1,0 +1,60 @@
+"""LaTeX that compiles: escaped words, coloured tables."""
+
+import math
+from collections.abc import Sequence
+
+Shade = tuple[str, int | None]  # a cell's text, and how good it is from 0 to 100
+
+_SPECIAL = {
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "±": r"$\pm$", "–": "--", "×": r"$\times$"},
+}
+_TABLE = r"""\documentclass[border=4pt]{standalone} %% with \usepackage{standalone} it can also be \input into a paper
+\usepackage[T1]{fontenc}
+\usepackage[utf8]{inputenc}
+\usepackage{booktabs}
+\usepackage[table]{xcolor}
+\begin{document}
+\begin{tabular}{ll%(columns)s}
+\toprule
+%(header)s \\
+%(body)s\bottomrule
+\end{tabular}
+\end{document}
+"""
+
+
+def escaped(text: str) -> str:
+    """A text whose characters mean themselves; what a plain LaTeX has no letter for becomes a question mark."""
+    found = "".join(_SPECIAL.get(letter, letter) for letter in " ".join(text.split()))
+    return "".join(letter if ord(letter) < 0x180 else "?" for letter in found)
+
+
+def shaded(texts: Sequence[str], values: Sequence[float], up: bool) -> list[Shade]:
+    """Cells of a row and how good each is: 100 for the best and 0 for the worst, in between by its value."""
+    known = [value for value in values if math.isfinite(value)]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+
+    def grade(value: float) -> int | None:
+        if not math.isfinite(value) or high == low:
+            return None
+        share = (value - low) / (high - low)
+        return round(100 * (share if up else 1 - share))
+
+    return [(text, grade(value)) for text, value in zip(texts, values, strict=True)]
+
+
+def table_document(columns: Sequence[str], labels: Sequence[tuple[str, str]], body: Sequence[Sequence[Shade]]) -> str:
+    """A stand-alone table; a label with a problem's name begins a new block of rows."""
+    lines = []
+    for (problem, what), cells in zip(labels, body, strict=True):
+        rule = "\\midrule\n" if problem else ""
+        lines.append(f"{rule}{' & '.join([escaped(problem), escaped(what), *map(_cell, cells)])} \\\\\n")
+    header = " & ".join(["", "", *map(escaped, columns)])
+    return _TABLE % {"columns": "r" * len(columns), "header": header, "body": "".join(lines)}
+
+
+def _cell(shade: Shade) -> str:
+    text, grade = shade
+    return escaped(text) if grade is None else f"\\cellcolor{{green!{grade}!red!35}}{escaped(text)}"

@@ -1,0 +1,47 @@
+"""Which learning-rate schedule a list of epochs and factors is."""
+
+import math
+from collections.abc import Callable, Sequence
+
+
+def cosine(epoch: int, epochs: int) -> float:
+    """Half a cosine down to 0."""
+    return 0.5 * (1 + math.cos(math.pi * epoch / epochs))
+
+
+def cosine_wr(epoch: int, epochs: int) -> float:
+    """Half cosines over 10, 20, 40 ... epochs."""
+    start, length = 0, 10
+    while epoch >= start + length:
+        start, length = start + length, 2 * length
+    return cosine(epoch - start, length)
+
+
+def ltr(epoch: int, epochs: int) -> float:
+    """Up over the first tenth, down over the last; epoch 0 always has the base rate."""
+    ramp = epochs / 10
+    if epoch <= ramp:
+        return epoch / ramp if epoch else 1.0
+    return 1.0 if epoch <= epochs - ramp else 1 - (epoch - (epochs - ramp)) / (ramp + 1)
+
+
+_KNOWN: dict[str, Callable[[int, int], float]] = {rule.__name__: rule for rule in (cosine, cosine_wr, ltr)}
+
+
+def named(begins: Sequence[int] | None, factors: Sequence[float] | None, epochs: int) -> str:
+    """The name of the schedule with these factors of the base rate from these epochs on; epoch 0 has the base rate.
+
+    One without a name is spelled out, each step by what it multiplies the rate with: ``"0.1@50,0.1@80"``.
+    """
+    steps = dict(zip(begins or (), factors or (), strict=True))
+    steps = {int(epoch): float(factor) for epoch, factor in sorted(steps.items()) if 0 < epoch < epochs}
+    used = [1.0]
+    for epoch in range(1, epochs):
+        used.append(steps.get(epoch, used[-1]))
+    if all(factor == 1 for factor in used):
+        return "constant"
+    for name, rule in _KNOWN.items():
+        if all(math.isclose(used[epoch], rule(epoch, epochs), abs_tol=1e-5) for epoch in range(1, epochs)):
+            return name
+    pairs = zip(range(1, epochs), used[:-1], used[1:], strict=True)
+    return ",".join(f"{now / last if last else now:.6g}@{epoch}" for epoch, last, now in pairs if now != last)

@@ -1,0 +1,164 @@
+"""Performance, speed and hyperparameters of each optimizer on each problem."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cockpit.core.errors import unknown
+from cockpit.results.published import Published, nearest
+from cockpit.results.result import Result
+from cockpit.results.summary import TARGETS, Mode, Setting, best_setting, performance, rises, speed, spread
+
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is said about the best setting of an optimizer on a problem."""
+
+    problem: str
+    optimizer: str
+    metric: str
+    performance: float  # mean over seeds; NaN: diverged or unfinished
+    std: float
+    speed: float  # epochs to the convergence performance; NaN: no target is known
+    hyperparameters: dict[str, Any]
+    schedule: str
+    seeds: int  # finished
+    diverged: int
+    epochs: int
+    variant: dict[str, Any] = field(default_factory=dict)
+    source: str = "cockpit"
+    published: Published | None = None
+
+    @property
+    def outcome(self) -> str:
+        """The performance as text, or why there is none."""
+        if self.diverged:
+            return f"diverged ({self.diverged} of {self.seeds})"
+        if not self.seeds:
+            return "unfinished"
+        return shown(self.metric, self.performance)
+
+    @property
+    def pace(self) -> str:
+        """The speed as text; a mark where no seed reached the target."""
+        if not math.isfinite(self.speed):
+            return MISSING
+        return f"{self.speed:.1f}" if self.speed <= self.epochs else f"> {self.epochs}"
+
+    @property
+    def settings(self) -> str:
+        """The hyperparameters as text, and where a run is not one of the problem's own setting and of ours."""
+        named = {**self.hyperparameters, **({} if self.schedule == "constant" else {"schedule": self.schedule})}
+        named |= self.variant if self.source == "cockpit" else {}  # another program has its own
+        given = ", ".join(f"{name} {_short(value)}" for name, value in named.items())
+        return given if self.source == "cockpit" else f"{given} ({self.source})"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells by problem and optimizer, in the order of the table."""
+
+    problems: tuple[str, ...]
+    optimizers: tuple[str, ...]
+    cells: dict[tuple[str, str], Cell]
+    mode: str
+    published: bool = False
+
+
+def table(
+    results: Iterable[Result],
+    problems: Sequence[str] | None = None,
+    optimizers: Sequence[str] | None = None,
+    mode: Mode = "final",
+    published: bool = False,
+) -> Table:
+    """Pick the best setting of each optimizer on each problem.
+
+    Args:
+        results: Runs; those of one setting and several seeds are taken together.
+        problems: Which, in this order; None: all, those of the benchmark first.
+        optimizers: Which, in this order; None: all, by name.
+        mode: How the best setting is found: ``"final"``, ``"best"`` or ``"most"``.
+        published: Whether published figures stand beside.
+    """
+    results = list(results)
+    there = {(one.problem, one.optimizer) for one in results}
+    rows = _chosen("problem", problems, {problem for problem, _ in there}, _problem_order)
+    columns = _chosen("optimizer", optimizers, {optimizer for _, optimizer in there}, str.lower)
+    cells = {
+        (row, column): cell(best_setting(results, row, column, mode), published)
+        for row in rows
+        for column in columns
+        if (row, column) in there
+    }
+    return Table(tuple(rows), tuple(columns), cells, mode, published)
+
+
+def by_problem(results: Iterable[Result], problems: Sequence[str] | None = None) -> dict[str, list[str]]:
+    """The optimizers of each problem, in the order of a table."""
+    found: dict[str, set[str]] = {}
+    for one in results:
+        found.setdefault(one.problem, set()).add(one.optimizer)
+    chosen = _chosen("problem", problems, set(found), _problem_order)
+    return {problem: sorted(found[problem], key=str.lower) for problem in chosen}
+
+
+def cell(setting: Setting, published: bool = False) -> Cell:
+    """Say how a setting did."""
+    first = setting.first
+    known = nearest(setting.problem, setting.optimizer, setting.metric, first.schedule, first.variant)
+    return Cell(
+        setting.problem,
+        setting.optimizer,
+        setting.metric,
+        performance(setting),
+        spread(setting),
+        speed(setting),
+        setting.hyperparameters,
+        first.schedule,
+        len(setting.finished),
+        setting.diverged,
+        first.epochs,
+        first.variant,
+        first.source,
+        known if published else None,
+    )
+
+
+def shown(metric: str, value: float) -> str:
+    """A metric as text: accuracies in per cent, losses with at least two decimals."""
+    if not math.isfinite(value):
+        return MISSING
+    value = 100 * value if rises(metric) else value
+    if rises(metric) or value == 0 or 1 <= abs(value) < 1e5:
+        return f"{value:.2f}"
+    return f"{value:.4g}" if abs(value) < 1 else f"{value:.3g}"
+
+
+def unit(metric: str) -> str:
+    """What a metric is, with its unit."""
+    split, _, kind = metric.partition("_")
+    return f"{split} {kind} (%)" if rises(metric) else f"{split} {kind}"
+
+
+def _problem_order(problem: str) -> tuple[int, str]:
+    """Those of the benchmark in its order, then the others by name."""
+    known = list(TARGETS)
+    return known.index(problem) if problem in known else len(known), problem
+
+
+def _chosen(kind: str, asked: Sequence[str] | None, there: set[str], key: Callable[[str], Any]) -> list[str]:
+    for name in asked or ():
+        if name not in there:
+            raise unknown(f"{kind} in these results", name, there)
+    return list(dict.fromkeys(asked)) if asked else sorted(there, key=key)
+
+
+def _short(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    exact = f"{value:.3g}"
+    return exact.replace("e-0", "e-").replace("e+0", "e")

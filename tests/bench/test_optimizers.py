@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cockpit.bench.optimizers import Choice, choose, hyperparameter, named
+from cockpit.core.errors import CockpitError
+
+
+class Mine(torch.optim.Optimizer):
+    def __init__(self, params: Iterable[Tensor], lr: float, power: int = 2, betas: tuple[float, float] = (0.8, 0.9)):
+        super().__init__(params, {"lr": lr, "power": power, "betas": betas})
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Do nothing."""
+
+
+class Free(torch.optim.Optimizer):
+    def __init__(self, params: Iterable[Tensor], growth: float = 2.0, lr_name: str = "lr") -> None:
+        super().__init__(params, {lr_name: 0.5, "growth": growth})
+
+
+class Hungry(Mine):
+    def step(self, closure: Callable[[], float]) -> None:  # type: ignore[override]
+        """Do nothing."""
+
+
+def anything(params: Iterable[Tensor], **settings: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(params, **settings)
+
+
+def group(choice: Choice, shape: tuple[int, ...] = (3, 3)) -> dict[str, Any]:
+    return choice.build([nn.Parameter(torch.zeros(shape))]).param_groups[0]
+
+
+@pytest.mark.parametrize("name", list(named()))
+def test_every_name_builds_its_optimizer(name: str) -> None:
+    choice = choose(name.upper())
+    assert choice.name == name
+    assert group(choice)["lr"] == choice.hyperparameters["lr"] > 0
+
+
+def test_names_are_those_of_torch_and_of_the_benchmark() -> None:
+    torchs = [kind for kind in vars(torch.optim).values() if isinstance(kind, type)]
+    own = {"Momentum", "NAG", "AMSGrad"}
+    assert named().keys() - own == {kind.__name__ for kind in torchs if issubclass(kind, torch.optim.Optimizer)} - {
+        "Optimizer"
+    }
+    assert {"SGD", "Adam", "AdamW", "RMSprop", "LBFGS", *own} <= named().keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "settings"),
+    [
+        ("sgd", torch.optim.SGD, {"lr": 1e-2, "momentum": 0, "nesterov": False}),
+        ("momentum", torch.optim.SGD, {"lr": 1e-2, "momentum": 0.99, "nesterov": False, "dampening": 0}),
+        ("nag", torch.optim.SGD, {"lr": 1e-2, "momentum": 0.99, "nesterov": True}),
+        ("adam", torch.optim.Adam, {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "amsgrad": False}),
+        ("amsgrad", torch.optim.Adam, {"lr": 1e-2, "betas": (0.9, 0.999), "eps": 1e-8, "amsgrad": True}),
+        ("nadam", torch.optim.NAdam, {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-7}),
+        ("radam", torch.optim.RAdam, {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-7}),
+        ("adagrad", torch.optim.Adagrad, {"lr": 1e-2, "initial_accumulator_value": 0.1, "eps": 1e-7}),
+        ("adadelta", torch.optim.Adadelta, {"lr": 1e-3, "rho": 0.95, "eps": 1e-8}),
+        ("rmsprop", torch.optim.RMSprop, {"lr": 1e-3, "alpha": 0.9, "eps": 1e-10, "momentum": 0}),
+        ("adamax", torch.optim.Adamax, {"lr": 2e-3}),
+    ],
+)
+def test_published_defaults(name: str, kind: type, settings: dict[str, Any]) -> None:
+    optimizer = choose(name).build([nn.Parameter(torch.zeros(1))])
+    assert type(optimizer) is kind
+    assert {key: optimizer.param_groups[0][key] for key in settings} == settings
+
+
+def test_given_values_stand_before_defaults() -> None:
+    choice = choose("Momentum", lr=1, momentum=0.5)
+    assert choice.hyperparameters == {"lr": 1.0, "momentum": 0.5}
+    assert isinstance(choice.hyperparameters["lr"], float)
+    assert choose("Momentum").hyperparameters == {"lr": 0.01, "momentum": 0.99}  # the defaults are not changed
+
+
+@pytest.mark.parametrize(
+    ("given", "betas"),
+    [
+        ({"beta1": 0.5}, (0.5, 0.999)),
+        ({"beta2": 0.5}, (0.9, 0.5)),
+        ({"beta1": 0.5, "beta2": 0.6}, (0.5, 0.6)),
+        ({"betas": [0.5, 0.6]}, (0.5, 0.6)),
+    ],
+)
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_betas_in_one_or_apart(name: str, given: dict[str, Any], betas: tuple[float, float]) -> None:
+    choice = choose(name, **given)
+    assert group(choice)["betas"] == betas
+    assert "betas" not in choice.hyperparameters
+
+
+def test_a_class_of_torch_has_the_defaults_of_torch() -> None:
+    assert choose(torch.optim.SGD).hyperparameters == {"lr": 1e-3}
+    assert group(choose(torch.optim.Adadelta))["eps"] == 1e-6
+
+
+@pytest.mark.parametrize("optimizer", [Mine, f"{__name__}:Mine", partial(Mine, power=3)])
+def test_an_own_optimizer(optimizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(Mine=Mine))
+    choice = choose(optimizer, lr=0.1, beta1=0.7)
+    assert choice.name == "Mine"
+    assert choice.hyperparameters == {"lr": 0.1, "beta1": 0.7}
+    made = choice.build([nn.Parameter(torch.zeros(2))])
+    assert isinstance(made, Mine)
+    assert made.param_groups[0]["betas"] == (0.7, 0.9)
+    assert made.param_groups[0]["power"] == (3 if isinstance(optimizer, partial) else 2)
+
+
+def test_a_function_that_takes_anything() -> None:
+    assert group(choose(anything, lr=0.3, momentum=0.4))["momentum"] == 0.4
+    assert choose(anything).hyperparameters == {"lr": 1e-3}  # what its groups have
+
+
+def test_an_optimizer_that_finds_its_rate() -> None:
+    choice = choose(Free, growth=3.0)
+    assert choice.hyperparameters == {"growth": 3.0, "lr": 0.5}
+    assert group(choice)["lr"] == 0.5
+    with pytest.raises(CockpitError, match=r"unknown hyperparameter of Free 'lr'; .*known: growth"):
+        choose(Free, lr=0.1)
+    with pytest.raises(CockpitError, match="Free has no 'lr' in its parameter groups"):
+        choose(Free, lr_name="rate")
+
+
+def test_who_needs_a_closure() -> None:
+    assert [name for name in named() if choose(name).needs_closure] == ["LBFGS"]
+    assert choose(Hungry, lr=1).needs_closure
+    assert choose(partial(torch.optim.LBFGS, max_iter=3)).needs_closure
+    assert not choose(Mine, lr=1).needs_closure
+    assert not choose(anything).needs_closure
+
+
+def test_a_choice_goes_to_another_process() -> None:
+    for name in named():
+        assert pickle.loads(pickle.dumps(choose(name))).hyperparameters == choose(name).hyperparameters
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "settings", "message"),
+    [
+        ("Adan", {}, "unknown optimizer 'Adan'; did you mean 'Adam'"),
+        (3, {}, "optimizer is 3; give a name"),
+        ("no.such.module:Mine", {}, "cannot be imported: No module named 'no'"),
+        ("torch.optim:Nothing", {}, "cannot be imported: .*Nothing"),
+        (":Mine", {}, "cannot be imported"),
+        ("torch:__version__", {}, "give a class or a function"),
+        ("SGD", {"beta1": 0.9}, r"unknown hyperparameter of SGD 'beta1'; .*known: .*momentum"),
+        ("SGD", {"lr": "fast"}, r"SGD: lr is 'fast'; give a finite number\. Known: .*momentum"),
+        ("SGD", {"lr": True}, "give a finite number"),
+        ("SGD", {"lr": float("nan")}, "give a finite number"),
+        ("SGD", {"lr": -1.0}, "SGD with .* cannot be made: Invalid learning rate"),
+        ("SGD", {"nesterov": 1}, "nesterov is 1; give true or false"),
+        ("NAG", {"momentum": 0.0}, "Nesterov momentum requires a momentum"),
+        ("Adam", {"beta1": 1.5}, "Invalid beta parameter"),
+        ("Adam", {"betas": 0.9}, "betas is 0.9; give two numbers"),
+        ("Adam", {"betas": (0.9, 0.99), "beta1": 0.9}, "give two numbers, or beta1 and beta2 instead"),
+        ("Rprop", {"etas": (1.0, 2.0, 3.0)}, "give 2 values"),
+        ("LBFGS", {"max_iter": 2.5}, r"max_iter is 2\.5; give a whole number"),
+        (Mine, {}, "Mine with .* cannot be made: .*lr"),
+    ],
+)
+def test_wrong_input(optimizer: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(CockpitError, match=message):
+        choose(optimizer, **settings)
+
+
+def test_an_optimizer_that_does_not_fit_the_model() -> None:
+    with pytest.raises(CockpitError, match=r"Muon with .* cannot be made"):
+        choose("Muon").build([nn.Parameter(torch.zeros(3))])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("lr=1e-3", ("lr", 1e-3)),
+        ("max_iter=20", ("max_iter", 20)),
+        ("weight-decay = 0.1", ("weight_decay", 0.1)),
+        ("nesterov=True", ("nesterov", True)),
+        ("nesterov=false", ("nesterov", False)),
+        ("foreach=none", ("foreach", None)),
+        ("line_search_fn=strong_wolfe", ("line_search_fn", "strong_wolfe")),
+        ("betas=0.9,0.99", ("betas", (0.9, 0.99))),
+    ],
+)
+def test_a_hyperparameter_of_a_command_line(text: str, expected: tuple[str, Any]) -> None:
+    name, value = hyperparameter(text)
+    assert (name, value) == expected
+    assert type(value) is type(expected[1])
+
+
+@pytest.mark.parametrize("text", ["lr", "lr=", "=1", "", "two words=1"])
+def test_a_hyperparameter_that_is_none(text: str) -> None:
+    with pytest.raises(CockpitError, match="is not name=value"):
+        hyperparameter(text)

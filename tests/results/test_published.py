@@ -1,0 +1,52 @@
+"""Published figures."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+
+from cockpit.results.published import crowded_valley, nearest, table52
+
+
+def test_table_5_2() -> None:
+    table = table52()
+    assert len(table) == 24
+    assert Counter(entry.optimizer for entry in table) == {"SGD": 8, "Momentum": 8, "Adam": 8}
+    (entry,) = [one for one in table if (one.problem, one.optimizer) == ("fmnist_2c2d", "Adam")]
+    assert (entry.metric, entry.mean, entry.speed, entry.lr) == ("test_accuracy", pytest.approx(0.9234), 40.1, 2.51e-4)
+    assert all(entry.lr and entry.speed and entry.schedule == "constant" for entry in table)
+
+
+def test_crowded_valley() -> None:
+    table = crowded_valley()
+    assert Counter(entry.table for entry in table) == dict.fromkeys(("B.2", "B.3", "B.4", "B.5", "B.6"), 120)
+    assert len({entry.optimizer for entry in table}) == 15
+    assert {entry.metric for entry in table} == {"test_accuracy", "test_loss", "train_loss"}
+    assert all(0 < one.mean < 1 for one in table if one.metric == "test_accuracy")
+    (wild,) = [entry for entry in table if entry.mean > 1e9]
+    assert (wild.table, wild.optimizer, wild.mean) == ("B.5", "Adagrad", 7e23)
+    assert all(math.isfinite(entry.std) for entry in table)
+
+
+def test_a_caller_cannot_change_them() -> None:
+    table52().clear()
+    assert len(table52()) == 24
+
+
+def test_the_nearest_protocol() -> None:
+    asked = ("fmnist_2c2d", "Adam", "test_accuracy")
+    assert _table(*asked, variant={"validation": False}) == "5.2"
+    assert _table(*asked) == "B.2"
+    assert _table(*asked, schedule="cosine") == "B.4"
+    assert _table(*asked, schedule="trapezoidal") == _table(*asked, schedule="ltr") == "B.5"
+    assert _table(*asked, schedule="0.1@50") is None
+    assert _table("fmnist_2c2d", "RMSprop", "test_accuracy", variant={"validation": False}) == "B.2"  # not in 5.2
+    assert _table("fmnist_2c2d", "Adam", "train_loss") == "B.6"
+    assert _table("mnist_mlp", "Adam", "test_accuracy") is None
+
+
+def _table(problem: str, optimizer: str, metric: str, schedule: str = "constant", variant: object = None) -> str | None:
+    found = nearest(problem, optimizer, metric, schedule, variant)  # type: ignore[arg-type]
+    return found.table if found else None
