@@ -20,7 +20,7 @@ def parts() -> tuple[nn.Module, torch.optim.Optimizer]:
 def test_plain_losses_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "PAUSE", 0.0)
     net, optimizer = parts()
-    with Plain(net, optimizer, tmp_path, interval=2, step=4, steps=10) as recorded:
+    with Plain(net, optimizer, tmp_path, interval=2, name="a run", step=4, steps=10) as recorded:
         for step in range(4, 9):
             recorded.stepped(torch.tensor(float(step)))
         recorded.log(8, {"test_loss": 0.25})
@@ -32,14 +32,16 @@ def test_plain_losses_are_written_as_they_come(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_plain_run_that_fails(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), Plain(*parts(), tmp_path, interval=1, step=0, steps=10):
+    with pytest.raises(ZeroDivisionError), Plain(*parts(), tmp_path, interval=1, name="a run", step=0, steps=10):
         raise ZeroDivisionError("oh")
     assert (open_run(tmp_path).state, open_run(tmp_path).reason) == ("crashed", "ZeroDivisionError: oh")
 
 
 def test_a_watch_sees_individual_losses(tmp_path: Path) -> None:
     net, optimizer = parts()
-    with Watched(net, optimizer, tmp_path, preset="economy", every=1, scaler=None, step=0, steps=1) as watched:
+    with Watched(
+        net, optimizer, tmp_path, preset="economy", every=1, scaler=None, name="a run", step=0, steps=1
+    ) as watched:
         losses: Tensor = net(torch.ones(3, 2))[:, 0]
         with pytest.raises(CockpitError, match=r"pit\.loss got a scalar"):
             watched.mean(losses.sum())

@@ -11,7 +11,8 @@ from tests.engine.curved import curved
 from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.output_hessian import Columns, OutputHessian, cholesky_of_softmax
+from cockpit.engine.factors import Columns, cholesky_of_softmax
+from cockpit.engine.output_hessian import OutputHessian
 
 N, C, T = 5, 4, 3
 LABELS = torch.tensor([0, 3, 1, 1, 2])

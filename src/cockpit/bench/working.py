@@ -85,7 +85,7 @@ def hyperparameters(lr: float | None, settings: Iterable[str]) -> dict[str, Any]
 
 def table(groups: Iterable[Sequence[Result]]) -> Table:
     """Final and best test metric, mean and deviation over seeds."""
-    made = Table(box=box.SIMPLE, pad_edge=False)
+    made = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("problem", "optimizer", "metric", "final", "best", "seeds"):
         made.add_column(heading, justify="right" if heading in ("final", "best", "seeds") else "left", no_wrap=True)
     for results in groups:
@@ -111,4 +111,4 @@ def _spread(values: Sequence[float], percent: bool) -> str:
     text = f"{mean:.2%}" if percent else f"{mean:.5g}"
     if len(values) == 1:
         return text
-    return f"{text} ± {deviation:.2%}" if percent else f"{text} ± {deviation:.1g}"
+    return f"{text} ± {deviation:.2%}" if percent else f"{text} ± {deviation:.2g}"

@@ -11,8 +11,9 @@ from cockpit.core.errors import Undefined
 from cockpit.engine.blueprint import Found
 from cockpit.engine.column_pass import LEAST, ColumnPass, outermost, parts_of
 from cockpit.engine.curvature import Vectors, random_signs
+from cockpit.engine.factors import Columns
 from cockpit.engine.graph import Graph, edge
-from cockpit.engine.output_hessian import Columns, OutputHessian
+from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.scattered import dense
 from cockpit.engine.sending import Grads, Part
 from cockpit.engine.settings import Settings

@@ -14,9 +14,10 @@ from cockpit.core.errors import Undefined, why
 from cockpit.engine.blueprint import Found
 from cockpit.engine.column_pass import ColumnPass
 from cockpit.engine.curvature import Product, Vectors
+from cockpit.engine.factors import Factor, Softmax
 from cockpit.engine.feed import Feed
 from cockpit.engine.graph import Graph, Node
-from cockpit.engine.output_hessian import Factor, OutputHessian, Softmax
+from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.placement import Placements
 from cockpit.engine.program import Programs, Replayer
 from cockpit.engine.tangent_layers import Layer
