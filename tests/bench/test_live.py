@@ -28,7 +28,7 @@ def test_plain_losses_are_written_as_they_come(tmp_path: Path, monkeypatch: pyte
     assert dict(zip(run["Loss"].steps.tolist(), run["Loss"].values.tolist(), strict=True)) == {4: 4.0, 6: 6.0, 8: 8.0}
     assert run["learning_rate"].values.tolist() == [0.5, 0.5, 0.5]
     assert run["test_loss"].steps.tolist() == [8]
-    assert (run.state, run.reached, run.metadata["steps"]) == ("finished", 9, 10)
+    assert (run.name, run.state, run.reached, run.metadata["steps"]) == ("a run", "finished", 9, 10)
 
 
 def test_a_plain_run_that_fails(tmp_path: Path) -> None:
@@ -50,3 +50,4 @@ def test_a_watch_sees_individual_losses(tmp_path: Path) -> None:
         watched.log(0, {"test_loss": 1.0})
     assert open_run(tmp_path)["Loss"].values.tolist() == pytest.approx([float(losses.detach().mean())])
     assert open_run(tmp_path)["test_loss"].values.tolist() == [1.0]
+    assert open_run(tmp_path).name == "a run"

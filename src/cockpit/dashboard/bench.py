@@ -8,7 +8,7 @@ from cockpit.dashboard.query import Query
 from cockpit.plots.bench import panels
 from cockpit.results.folder import find
 from cockpit.results.result import Result
-from cockpit.results.summary import Mode
+from cockpit.results.summary import Mode, rises
 from cockpit.results.tables import Cell, by_problem, shown, table, unit
 
 TITLES = ("optimizer", "performance", "± std", "epochs to the target", "seeds", "published", "settings")
@@ -47,7 +47,11 @@ def _title(title: str, here: Sequence[Result]) -> str:
     return f"{title}, {unit(here[0].metric)}" if title == "performance" and here else title
 
 
+def _spread(cell: Cell) -> str:
+    return f"{100 * cell.std:.2f}" if rises(cell.metric) else f"{cell.std:.2g}"
+
+
 def _row(cell: Cell) -> list[str]:
     known = "" if cell.published is None else shown(cell.metric, cell.published.mean)
-    spread = f"{shown(cell.metric, cell.std):.4}" if cell.seeds > 1 and not cell.diverged else ""
+    spread = _spread(cell) if cell.seeds > 1 and not cell.diverged else ""
     return [cell.optimizer, cell.outcome, spread, cell.pace, str(cell.seeds), known, cell.settings]

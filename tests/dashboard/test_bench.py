@@ -1,0 +1,79 @@
+"""Benchmark results on the page: own runs, imported ones behind them, published figures beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.dashboard.browser import Tab, needs_chromium
+from tests.dashboard.runs import write as write_run
+
+from cockpit.dashboard.server import start
+from cockpit.results.folder import write
+from cockpit.results.result import Result
+
+
+def result(optimizer: str, seed: int, end: float, source: str = "cockpit") -> Result:
+    curves = {"train_loss": [9.0, end - 1, end - 2], "test_loss": [9.5, end + 1, end]}
+    return Result("quadratic_deep", optimizer, {"lr": 0.1}, seed, 128, 2, curves, source=source)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("bench")
+    write_run(root / "first", name="first", steps=range(0, 20, 2))
+    for seed, end in ((42, 4.0), (43, 5.0)):
+        write(result("SGD", seed, end), root / "own" / f"seed_{seed}")
+    write(result("Adam", 42, 3.0, "deepobs 1.1"), root / "old" / "seed_42")
+    write(Result("digits", "SGD", {"lr": 0.1}, 42, 64, 1, {"test_accuracy": [0.1, 0.5]}), root / "digits")
+    return root
+
+
+def asked(folder: Path, **query: str) -> dict[str, Any]:
+    from tests.dashboard.client import connect
+
+    with connect(folder) as client:
+        found: dict[str, Any] = client.get("/api/bench", params=query).json()
+    return found
+
+
+def test_a_problem_has_a_row_for_each_optimizer_and_own_runs_come_first(results: Path) -> None:
+    found = asked(results, problem="quadratic_deep")
+    assert (found["problems"], found["problem"]) == (["quadratic_deep", "digits"], "quadratic_deep")
+    assert [row[:2] for row in found["rows"]] == [["SGD", "4.50"], ["Adam", "3.00"]]
+    assert found["rows"][0][2] == "0.5"
+    assert found["rows"][1][-1].endswith("(deepobs 1.1)")
+    assert found["said"] == "2 runs, 1 imported"
+    assert found["titles"][1] == "performance, test loss"
+    assert {panel["title"] for panel in found["panels"]} >= {"quadratic_deep · test loss"}
+
+
+def test_the_first_problem_is_shown_when_none_is_chosen(results: Path) -> None:
+    assert asked(results)["problem"] == "quadratic_deep"
+    assert asked(results, problem="digits")["rows"][0][1] == "50.00"
+
+
+def test_a_folder_without_results_is_no_error(tmp_path: Path) -> None:
+    found = asked(tmp_path)
+    assert (found["problems"], found["rows"], found["panels"], found["problem"]) == ([], [], [], "")
+
+
+@pytest.fixture
+def tab(window: Any, results: Path) -> Iterator[Tab]:
+    with start(results, 0) as running:
+        found = Tab(window, running.url)
+        yield found
+        found.close()
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_the_page(tab: Tab) -> None:
+    tab.open("tab=bench")
+    tab.until("document.querySelectorAll('#bench canvas').length >= 3")
+    assert tab.page.locator("#bench tbody tr").count() == 2
+    tab.page.locator("#bench select").select_option("digits")
+    tab.until("document.querySelector('#bench tbody').textContent.includes('50.00')")
+    assert "problem=digits" in tab.page.evaluate("location.hash")
