@@ -174,7 +174,7 @@ class Run:
     def _log(self, live: Live, epoch: int) -> None:
         """Show an epoch's values of the curves beside what is measured, at the last step that they include."""
         found = {metric: values[epoch] for metric, values in self.result.curves.items()}
-        live.log(max(epoch * self._steps - 1, 0), {"epoch": epoch, **found})
+        live.log(max(epoch * self._steps - 1, 0), found)
 
     def _said(self) -> str:
         if self.result.diverged is not None:

@@ -29,7 +29,9 @@ def bench(fleet: Fleet, query: Query, panel: Any) -> dict[str, Any]:
         "said": _said(found.problems, own, old),
         "titles": [_title(title, here) for title in TITLES],
         "rows": [*map(_row, _cells(own, "final")), *map(_row, _cells(old, "most"))],
-        "panels": [panel(one, query) for one in panels(front, behind, chosen)] if here else [],
+        "panels": [panel(one, query) for one in panels(front, behind, chosen, "final" if own else "most")]
+        if here
+        else [],
     }
 
 

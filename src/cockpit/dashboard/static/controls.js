@@ -20,6 +20,7 @@ export function wireControls() {
 }
 
 export function showControls() {
+  document.querySelector(".head-bar .controls").hidden = state.tab === "bench"; // its axes count epochs
   for (const item of document.querySelectorAll("#axis button")) {
     item.setAttribute("aria-pressed", String(item.value === state.axis));
   }
