@@ -1,4 +1,4 @@
-"""Contract suites: what every quantity and every layer rule must pass. For our own tests and for plug-in authors.
+"""Contract suites: what every quantity, layer rule and problem must pass. For our own tests and for plug-in authors.
 
 A suite is a class to inherit from in a pytest file; it names the thing under test and the cases, the tests come along::
 
@@ -8,6 +8,7 @@ A suite is a class to inherit from in a pytest file; it names the thing under te
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from cockpit.attach import Watch, watch
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
+from cockpit.problems._base import Batch, Place, Problem, Variant
 from cockpit.quantities._base import Quantity
 
 
@@ -81,6 +83,64 @@ class QuantityContract:
     def test_is_documented(self) -> None:
         """A quantity says what it measures."""
         assert type(self.make()).__doc__
+
+
+class ProblemContract:
+    """What any problem must do: follow from its seeds, give individual losses, and let itself be watched."""
+
+    batch_size = 4
+    folder = Path("data")  # where its files are, if it has any
+
+    def make(self) -> Problem:
+        """Return the problem."""
+        raise NotImplementedError
+
+    def batch(self) -> Batch:
+        """A small batch of its training data."""
+        splits = self.make().data(Place(self.folder, download=False), Variant())
+        return next(iter(splits.train.epoch(self.batch_size, torch.Generator().manual_seed(0))))
+
+    def test_a_model_follows_from_its_seed(self) -> None:
+        """The same seed gives the same weights; the global random state stays as it was."""
+        before = torch.get_rng_state()
+        one, other = self.make().model(3), self.make().model(3)
+        assert torch.equal(before, torch.get_rng_state())
+        for a, b in zip(one.parameters(), other.parameters(), strict=True):
+            assert torch.equal(a, b)
+
+    def test_batches_follow_from_their_generator(self) -> None:
+        """The same generator gives the same batch."""
+        for one, other in zip(self.batch(), self.batch(), strict=True):
+            assert torch.equal(one, other)
+
+    def test_every_sample_has_a_loss(self) -> None:
+        """Losses, and accuracies where there are any, are one finite number for each sample."""
+        problem, (inputs, targets) = self.make(), self.batch()
+        outputs = self._model(problem)(inputs)
+        found = [problem.losses(outputs, targets)]
+        if problem.accuracies is not None:
+            found.append(problem.accuracies(outputs, targets))
+            assert bool(((found[1] >= 0) & (found[1] <= 1)).all())
+        for values in found:
+            assert values.shape == (self.batch_size,)
+            assert bool(values.isfinite().all())
+
+    def test_it_can_be_watched(self) -> None:
+        """Individual gradients are known: the noise of a step is defined."""
+        problem, (inputs, targets) = self.make(), self.batch()
+        model = self._model(problem)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+        with watch(model, optimizer, quantities=["Loss", "NormTest"], every=1, run=False) as pit:
+            loss = pit.loss(problem.losses(model(inputs), targets)) + problem.regularisation(model)
+            loss.backward()
+            optimizer.step()
+        assert pit.get_output()[0]["NormTest"] is not None, pit.history.reasons()
+
+    def _model(self, problem: Problem) -> nn.Module:
+        model = problem.model(0)
+        if problem.begin is not None:
+            problem.begin(model)
+        return model
 
 
 class LayerContract:
