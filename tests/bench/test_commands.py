@@ -125,6 +125,17 @@ def test_a_group(cockpit: Callable[..., Result], tmp_path: Path, monkeypatch: py
     assert [line.split()[0] for line in done.stdout.splitlines()[3:5]] == ["quadratic_deep", "two_d_branin"]
 
 
+def test_what_cannot_be_trained_does_not_stop_a_group(
+    cockpit: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(problems, "group", lambda name: ("svhn_3c3d", "quadratic_deep"))
+    done = cockpit("run", "small", "--lr", "0.001", "--epochs", "1", "--no-download")
+    assert done.exit_code == 2
+    assert "svhn_3c3d was left out: no data for 'svhn'" in done.stderr
+    assert [one.problem for one in results.find(tmp_path)] == ["quadratic_deep"]
+    assert "quadratic_deep" in done.stdout
+
+
 def test_list(cockpit: Callable[..., Result], tmp_path: Path) -> None:
     write_sample("mnist", tmp_path / "data")
     (tmp_path / "data" / "svhn").mkdir()

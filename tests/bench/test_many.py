@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ def precise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute in double precision: some optimizers multiply what is rounded, LBFGS by thousands."""
     single = problems.get
 
+    @cache  # a problem is told from another of its name by what it consists of
     def get(name: str) -> Problem:
         problem = single(name)
 
@@ -189,8 +191,8 @@ def test_training_stops_when_no_run_is_left() -> None:
 
     (result,) = run_many("quadratic_deep", [choose("SGD")], [42], epochs=50, schedule=counted)
     assert result.diverged == 1
-    assert result.schedule == "counted"
-    assert calls < 10
+    assert result.schedule.startswith("counted_")
+    assert calls < 60  # 50 of them for the mark in that name
 
 
 def test_orders_of_mini_batches() -> None:

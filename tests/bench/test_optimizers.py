@@ -112,7 +112,8 @@ def test_an_own_optimizer(optimizer: Any, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(Mine=Mine))
     choice = choose(optimizer, lr=0.1, beta1=0.7)
     assert choice.name == "Mine"
-    assert choice.hyperparameters == {"lr": 0.1, "beta1": 0.7}
+    bound = {"power": 3} if isinstance(optimizer, partial) else {}  # tells its runs from those without it
+    assert choice.hyperparameters == {"lr": 0.1, "beta1": 0.7, **bound}
     made = choice.build([nn.Parameter(torch.zeros(2))])
     assert isinstance(made, Mine)
     assert made.param_groups[0]["betas"] == (0.7, 0.9)
@@ -204,3 +205,17 @@ def test_a_hyperparameter_of_a_command_line(text: str, expected: tuple[str, Any]
 def test_a_hyperparameter_that_is_none(text: str) -> None:
     with pytest.raises(CockpitError, match="is not name=value"):
         hyperparameter(text)
+
+
+def test_what_is_given_counts_more_than_what_a_partial_binds() -> None:
+    bound = partial(partial(torch.optim.Adam, betas=(0.5, 0.6), lr=1.0), lr=0.2)
+    assert choose(bound).hyperparameters == {"lr": 0.2, "beta1": 0.5, "beta2": 0.6}
+    assert choose(bound, beta1=0.1, lr=0.3).hyperparameters == {"lr": 0.3, "beta1": 0.1, "beta2": 0.6}
+
+
+def test_a_lambda_is_known_by_what_it_makes() -> None:
+    choice = choose(lambda parameters, lr: torch.optim.SGD(parameters, lr, momentum=0.9), lr=0.1)
+    assert (choice.name, choice.hyperparameters) == ("SGD", {"lr": 0.1, "momentum": 0.9})
+    assert group(choice)["momentum"] == 0.9
+    with pytest.raises(CockpitError, match="write a function with def"):
+        choose(lambda parameters, lr: torch.optim.SGD(list(parameters)[1:], lr), lr=0.1)

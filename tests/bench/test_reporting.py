@@ -135,6 +135,9 @@ def test_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (asked["epochs"], asked["runs"], asked["problem"], asked["place"]) == (3, 2, "mnist_mlp", None)
     assert asked["hyperparameters"]["lr"] == 1e-5
     assert asked["hyperparameters"]["beta1"] == 0.8
+    said = call("runtime", "Adam", "--runs", "1").output  # which has no deviation
+    assert said == "Adam trains mnist_mlp in 1.23 times the time of SGD (a single run each)\n"
+    assert "lr is given twice" in call("runtime", "Adam", "--lr", "1", "--set", "lr=2", code=2).output
 
 
 def test_the_module_is_light(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.running import ROOT
 from torch import Tensor, nn
 
 from cockpit.bench import checkpoint, run
+from cockpit.bench.live import Plain
 from cockpit.bench.runner import train
 from cockpit.core.errors import CockpitError
 from cockpit.problems._base import Place
@@ -227,3 +228,14 @@ def test_killed_again_and_again(tmp_path: Path, watch: str) -> None:
     assert same(whole, train(problem(), "Adam", out=tmp_path / "parts", watch=watch or None, every=every, **options))
     assert sorted(path.name for path in (folder / ".resume").iterdir()) == ["run.lock"]
     assert open_run(folder)["test_loss"].values.tolist() == whole.curves["test_loss"]
+
+
+def test_all_values_are_recorded_before_a_run_counts_as_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    log, write = Plain.log, results.write
+    monkeypatch.setattr(Plain, "log", lambda self, step, found: (done.append("log"), log(self, step, found)))
+    monkeypatch.setattr(results, "write", lambda result, folder: (done.append("write"), write(result, folder)))
+    train(problem(), "SGD", lr=0.1, epochs=2, out=tmp_path, place=PLACE)
+    assert done[-2:] == ["log", "write"]

@@ -247,6 +247,8 @@ def test_schedules(go: Callable[..., Any], tmp_path: Path, schedule: Any, expect
 
 def test_seconds_of_training_alone() -> None:
     assert 0 < train_seconds(problem(), choose("SGD", lr=0.1), 2, 10, PLACE, "cpu") < 60
+    with pytest.raises(CockpitError, match="batch size 1000: the train data have 83 samples"):
+        train_seconds(problem(), choose("SGD", lr=0.1), 2, 1000, PLACE, "cpu")
 
 
 # ---- what it leaves behind
@@ -348,6 +350,12 @@ def test_a_compiled_model(go: Callable[..., Any]) -> None:
         ({"epochs": -1}, "epochs is -1"),
         ({"epochs": 1.5}, "epochs is 1.5"),
         ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**64}, "seed is 18446744073709551616; give a whole number, 9223372036854775807 or less"),
+        ({"every": 0, "watch": "economy"}, "every is 0; give a number of steps"),
+        ({"every": 3}, "with watch what to measure"),
+        ({"place": "data"}, "place is 'data'; give a"),
+        ({"task": problem(name="digits")}, "digits is the name of another problem"),
+        ({"schedule": lambda epoch: -1}, "the schedule gives -1 in epoch 0"),
         ({"log_interval": 0}, "log_interval is 0"),
         ({"schedule": "cosin"}, "unknown schedule 'cosin'; did you mean 'cosine'"),
         ({"schedule": lambda optimizer: "x"}, "return a factor on the rate for an epoch"),
@@ -368,10 +376,29 @@ def test_a_compiled_model(go: Callable[..., Any]) -> None:
 def test_wrong_input(go: Callable[..., Any], tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(CockpitError, match=message):
         go(**options)
-    if "schedule" not in options:  # what makes no scheduler shows when there is an optimizer
-        assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_seeds(tmp_path: Path) -> None:
     with pytest.raises(CockpitError, match="no seeds"):
         bench(problem(), "SGD", [], out=tmp_path)
+    with pytest.raises(CockpitError, match="seeds is 3; give several"):
+        bench(problem(), "SGD", 3, out=tmp_path)  # type: ignore[arg-type]
+
+
+def test_an_optimizer_for_sparse_gradients_alone(go: Callable[..., Any]) -> None:
+    with pytest.raises(CockpitError, match=r"SparseAdam cannot train tiny: .*dense gradients"):
+        go("SparseAdam")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"optimizer": "SGD"}, {"optimizer": partial(torch.optim.SGD, momentum=0.9)}),
+        ({"schedule": lambda epoch: 1.0}, {"schedule": lambda epoch: 0.01}),
+    ],
+)
+def test_runs_that_differ_by_a_function_are_not_taken_for_each_other(
+    go: Callable[..., Any], one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert go(**one).curves["train_loss"] != go(**other).curves["train_loss"]

@@ -53,6 +53,11 @@ def test_a_problem_has_a_row_for_each_optimizer_and_own_runs_come_first(results:
 def test_the_first_problem_is_shown_when_none_is_chosen(results: Path) -> None:
     assert asked(results)["problem"] == "quadratic_deep"
     assert asked(results, problem="digits")["rows"][0][1] == "50.00"
+    assert asked(results, problem="digits")["said"] == "1 run"
+
+
+def test_a_published_figure_of_another_length_says_so(results: Path) -> None:
+    assert asked(results, problem="quadratic_deep")["rows"][0][5] == "86.29 (100 epochs)"
 
 
 def test_a_folder_without_results_is_no_error(tmp_path: Path) -> None:
@@ -77,3 +82,28 @@ def test_the_page(tab: Tab) -> None:
     tab.page.locator("#bench select").select_option("digits")
     tab.until("document.querySelector('#bench tbody').textContent.includes('50.00')")
     assert "problem=digits" in tab.page.evaluate("location.hash")
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Path:
+    write(result("Adam", 42, 3.0, "deepobs 1.1"), tmp_path / "old" / "seed_42")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "alone"), [("imported", True), ("results", False), ("tmp_path", False)])
+def test_results_without_runs_are_told_of(request: pytest.FixtureRequest, name: str, alone: bool) -> None:
+    from tests.dashboard.client import connect
+
+    with connect(request.getfixturevalue(name)) as client:
+        assert client.get("/api/runs").json()["results_alone"] is alone
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_results_without_runs_are_shown(window: Any, imported: Path) -> None:
+    with start(imported, 0) as running:
+        tab = Tab(window, running.url).open()
+        tab.until("document.querySelectorAll('#bench canvas').length >= 3")
+        assert not tab.page.locator(".slate").first.is_visible()
+        assert tab.page.locator("[role=tab]:visible").all_inner_texts() == ["Bench"]
+        tab.close()

@@ -165,3 +165,26 @@ def test_axes_have_titles() -> None:
     ]
     assert [encoding["x"]["axis"]["title"] for encoding in titles] == ["epoch", "epochs to the convergence performance"]
     assert {encoding["y"]["axis"]["title"] for encoding in titles} == {"test loss"}
+
+
+@pytest.mark.parametrize(("length", "expected"), [(1, [0]), (2, [0, 1]), (4, [0, 1, 2, 3])])
+def test_few_epochs_are_whole(length: int, expected: list[int]) -> None:
+    panel = curves("p", [line("SGD", [1.0] * length)], LOSS)
+    axis = panel.spec["encoding"]["x"]["axis"]
+    assert (axis["values"], axis["format"]) == (expected, "d")
+
+
+def test_a_value_without_neighbours_is_a_point() -> None:
+    panel = curves("p", [line("SGD", [2.0, math.nan], diverged=[1]), line("Adam", [2.0, 1.0])], LOSS)
+    strict(panel)
+    assert panel.datasets["alone"] == [{"x": 0, "v": 2.0, "k": "SGD"}]
+
+
+def test_runs_that_have_not_finished_are_not_called_diverged() -> None:
+    none = np.array([])
+    shown = [
+        sensitivity("p", [Grid("SGD", [0.1], [none])], LOSS),
+        speed("p", [End("SGD", none)], LOSS),
+        final("p", [End("SGD", none)], LOSS),
+    ]
+    assert all("finished" in (panel.empty or "") for panel in shown)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -28,6 +29,36 @@ PAPER = {
     "P12": "svhn_3c3d",
 }
 
+PUBLISHED = {  # batch size, epochs, L2 factor, convergence performance
+    "two_d_beale": (None, None, 0, None),
+    "two_d_branin": (None, None, 0, None),
+    "two_d_rosenbrock": (None, None, 0, None),
+    "quadratic_deep": (128, 100, 0, 87.70315464772136),
+    "mnist_logreg": (128, 50, 0, None),
+    "mnist_mlp": (128, 100, 0, None),
+    "mnist_2c2d": (128, 100, 0, None),
+    "mnist_vae": (64, 50, 0, 73.49819796869767),
+    "fmnist_logreg": (128, 50, 0, None),
+    "fmnist_mlp": (128, 100, 0, None),
+    "fmnist_2c2d": (128, 100, 0, 0.9198093278634639),
+    "fmnist_vae": (64, 100, 0, 92.97764997362836),
+    "cifar10_3c3d": (128, 100, 0.002, 0.8283307079578206),
+    "cifar10_vgg16": (None, None, 5e-4, None),
+    "cifar10_vgg19": (None, None, 5e-4, None),
+    "cifar100_3c3d": (None, None, 0.002, None),
+    "cifar100_vgg16": (None, None, 5e-4, None),
+    "cifar100_vgg19": (None, None, 5e-4, None),
+    "cifar100_allcnnc": (256, 350, 5e-4, 0.5256043511573971),
+    "cifar100_wrn404": (128, 160, 5e-4, None),
+    "cifar100_wrn164": (128, 160, 5e-4, None),
+    "svhn_3c3d": (128, 100, 0.002, None),
+    "svhn_wrn164": (128, 160, 5e-4, 0.9501991843298437),
+    "imagenet_vgg16": (None, None, 5e-4, None),
+    "imagenet_vgg19": (None, None, 5e-4, None),
+    "imagenet_inception_v3": (None, None, 5e-4, None),
+    "tolstoi_char_rnn": (50, 200, 0, 0.6045863566200845),
+}
+
 
 @pytest.mark.parametrize("name", problems.names())
 def test_every_file_holds_the_problem_of_its_name(name: str) -> None:
@@ -43,6 +74,16 @@ def test_the_published_numbers() -> None:
     found = {problem.paper: name for name in problems.names() if (problem := problems.get(name)).paper}
     assert found == PAPER
     assert [PAPER[f"P{number}"] for number in range(1, 9)] == [*problems.group("small"), *problems.group("large")]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_settings_of_the_published_benchmark(name: str) -> None:
+    problem = problems.get(name)
+    assert (problem.batch_size, problem.epochs, problem.l2, problem.target) == PUBLISHED[name]
+
+
+def test_all_other_problems_are_known_to_be_ours() -> None:
+    assert set(problems.names()) - set(PUBLISHED) == {*problems.MODERN, "digits"}
 
 
 def test_the_published_benchmark_has_a_target_for_each_of_its_sets() -> None:
@@ -83,5 +124,9 @@ def test_only_the_quadratic_changes_with_the_hessian() -> None:
     changed = problems.adapt(replace(quadratic, batch_size=64), Variant(hessian=3))
     assert (changed.name, changed.batch_size, changed.target) == ("quadratic_deep", 64, quadratic.target)
     assert not torch.equal(changed.model(0).get_buffer("factor"), quadratic.model(0).get_buffer("factor"))
-    with pytest.raises(CockpitError, match="hessian=-1: give the number of a matrix, 0 or more"):
-        problems.adapt(quadratic, Variant(hessian=-1)).model(0)
+
+
+@pytest.mark.parametrize("hessian", [-1, 1.5, True, None])
+def test_what_is_no_number_of_a_hessian_is_refused_at_once(hessian: Any) -> None:
+    with pytest.raises(CockpitError, match=rf"hessian={hessian}: give the number of a matrix, 0 or more"):
+        problems.adapt(problems.get("quadratic_deep"), Variant(hessian=hessian))

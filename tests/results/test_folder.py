@@ -126,3 +126,19 @@ def test_results_of_deepobs_are_found_too(tmp_path: Path) -> None:
     theirs, ours = sorted(folder.find(tmp_path), key=lambda one: one.seed)
     assert (theirs.problem, theirs.optimizer, theirs.seed, theirs.epochs) == ("quadratic_deep", "Adam", 7, 2)
     assert ours == made()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("problem", 3), ("optimizer", None), ("source", 1), ("variant", 7), ("diverged", "soon")]
+)
+def test_a_value_of_another_kind(tmp_path: Path, name: str, value: object) -> None:
+    file = folder.write(made(), tmp_path)
+    file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
+    with pytest.raises(CockpitError, match="lacks what a result has"):
+        folder.read(file)
+
+
+def test_whether_there_is_a_result(tmp_path: Path) -> None:
+    assert not folder.holds(tmp_path)
+    folder.write(made(), tmp_path / "a" / "b")
+    assert folder.holds(tmp_path)

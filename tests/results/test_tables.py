@@ -54,6 +54,13 @@ def test_what_is_said_without_a_number() -> None:
     assert cells["fmnist_2c2d", "Adam"].pace == "–"
 
 
+def test_settings_tell_lengths_and_batches_where_they_differ() -> None:
+    runs = [made("SGD", batch_size=64), made("SGD", lr=0.5, batch_size=128), made("Adam", epochs=99, batch_size=64)]
+    cells = table(runs).cells
+    assert cells["fmnist_2c2d", "Adam"].settings == "lr 0.1, epochs 99, batch 64"
+    assert "batch" not in table(runs[:1]).cells["fmnist_2c2d", "SGD"].settings
+
+
 def test_settings_name_what_is_special() -> None:
     run = made(lr=2.511886e-05, schedule="cosine", variant={"order": "fixed"})
     assert table([run]).cells["fmnist_2c2d", "SGD"].settings == "lr 2.51e-5, schedule cosine, order fixed"

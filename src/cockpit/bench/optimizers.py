@@ -21,6 +21,7 @@ OWN: dict[str, Make] = {
     "NAG": partial(torch.optim.SGD, nesterov=True),
     "AMSGrad": partial(torch.optim.Adam, amsgrad=True),
 }
+NAMELESS = "<lambda>"
 _MOMENTS = {"beta1": 0.9, "beta2": 0.999}
 # Defaults of the published benchmark (Schmidt, Schneider and Hennig 2021, "Descending through a Crowded Valley"),
 # where torch has the optimizer; everything else has torch's. Torch keeps its own form of each rule: its
@@ -73,10 +74,11 @@ def choose(optimizer: str | Make, **hyperparameters: Any) -> Choice:
 
     A name of torch or of the benchmark counts in any case of letters; ``"package.module:Class"`` is imported.
     ``beta1`` and ``beta2`` may stand for ``betas``. What is not given has the benchmark's published default where the
-    choice is by name, or else the optimizer's own.
+    choice is by name, or else the optimizer's own. A ``functools.partial`` adds what it binds; a lambda, which has no
+    name, is called after the optimizer that it makes.
     """
     name, make = _found(optimizer)
-    settings = _defaults(name, make, optimizer) | _flat(hyperparameters)
+    settings = _defaults(name, make, optimizer) | _flat(_bound(optimizer)) | _flat(hyperparameters)
     _check(name, make, settings)
     if "lr" in settings:
         settings["lr"] = float(settings["lr"])
@@ -87,7 +89,7 @@ def choose(optimizer: str | Make, **hyperparameters: Any) -> Choice:
         if "lr" not in built.param_groups[0]:
             raise CockpitError(f"{name} has no 'lr' in its parameter groups; a schedule needs one, so add it there")
         settings.setdefault("lr", float(built.param_groups[0]["lr"]))
-    return choice
+    return _told(choice) if name == NAMELESS else choice
 
 
 def unwrapped(make: Make) -> Any:
@@ -116,6 +118,24 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+def _bound(optimizer: str | Make) -> dict[str, Any]:
+    """Return what partials have bound: a run that differs by it is another one."""
+    return {**_bound(optimizer.func), **optimizer.keywords} if isinstance(optimizer, partial) else {}
+
+
+def _told(choice: Choice) -> Choice:
+    """Name a function without a name after the optimizer it makes, with the settings that differ from its defaults."""
+    try:
+        built = choice.build([torch.nn.Parameter(torch.zeros(1, 1))])
+    except CockpitError as error:
+        raise CockpitError(
+            f"{error}; a lambda is known by what it makes of a matrix: write a function with def"
+        ) from error
+    defaults = {key: taken.default for key, taken in _signature(type(built)).items()}
+    own = {key: value for key, value in built.defaults.items() if key in defaults and value != defaults[key]}
+    return Choice(type(built).__name__, _flat(own) | choice.hyperparameters, choice.make)
 
 
 def _is_optimizer(thing: object) -> bool:
@@ -187,15 +207,15 @@ def _flat(hyperparameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _packed(make: Make, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings as the optimizer takes them: ``betas`` in one, no ``lr`` where there is none to set."""
+    """Return the settings as the optimizer takes them: ``betas`` in one, and only those that it has."""
     taken, packed = _signature(make), dict(settings)
     if "betas" in taken and "beta1" not in taken and {"beta1", "beta2"} & packed.keys():
         first, second = (
             taken["betas"].default if taken["betas"].default is not inspect.Parameter.empty else (0.9, 0.999)
         )
         packed["betas"] = (packed.pop("beta1", first), packed.pop("beta2", second))
-    if "lr" not in taken and not _takes_all(taken):
-        packed.pop("lr", None)
+    if not _takes_all(taken):  # the rest is there to be told, and set by the function itself
+        packed = {key: value for key, value in packed.items() if key in taken}
     return packed
 
 

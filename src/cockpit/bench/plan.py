@@ -59,7 +59,7 @@ class Plan:
             batch_size=self.batch_size,
             epochs=self.epochs,
             curves={},
-            schedule=rates.label(self.schedule),
+            schedule=self.extras.get("schedule", "constant"),
             variant=own | others,
             log_interval=self.log_interval,
             complete=False,
@@ -92,10 +92,12 @@ def make_plan(
     own = problems.get(problem) if isinstance(problem, str) else problem
     if not isinstance(own, Problem):
         raise CockpitError(f"problem is {problem!r}; give a name or a cockpit.problems.Problem")
+    if own.name in problems.names() and own != problems.get(own.name):
+        raise CockpitError(f"{own.name} is the name of another problem, whose runs are known by it; give yours its own")
     _check_variant(variant, own.name)
     number = _length("epochs", epochs, own.epochs, own.name, least=0)
     size = _length("batch_size", batch_size, own.batch_size, own.name, least=1)
-    _whole("seed", seed, 0)
+    _whole("seed", seed, 0, 2**63 - 1)
     _whole("log_interval", log_interval, 1)
     rates.check(schedule, number)
     adapted = problems.adapt(own, variant)
@@ -146,7 +148,7 @@ def _extras(
     named = {
         "epochs": epochs if epochs != own.epochs else None,
         "batch": batch_size if batch_size != own.batch_size else None,
-        "schedule": None if schedule == "constant" else rates.label(schedule),
+        "schedule": None if schedule == "constant" else rates.label(schedule, epochs),
         "order": None if variant.order == "fresh" else variant.order,
         "no_validation": None if variant.validation else True,
         "hessian": variant.hessian or None,
@@ -176,9 +178,11 @@ def _length(name: str, given: int | None, own: int | None, problem: str, least: 
     return _whole(name, value, least)
 
 
-def _whole(name: str, value: Any, least: int) -> int:
+def _whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise CockpitError(f"{name} is {value!r}; give a whole number, {least} or more")
+    if most is not None and value > most:
+        raise CockpitError(f"{name} is {value}; give a whole number, {most} or less")
     return value
 
 

@@ -1,14 +1,18 @@
 """The learning rate of each epoch: a factor on the base rates, or one of torch's schedulers."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from torch.optim import Optimizer
+from torch import nn, zeros
+from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from cockpit.bench import schedules
 from cockpit.core.errors import CockpitError
+from cockpit.core.plain import plain
 
 Factory = Callable[[Optimizer], LRScheduler]
 Given = str | schedules.Schedule | Factory  # how a user may say it
@@ -64,16 +68,50 @@ def is_factory(given: Given) -> bool:
 
 
 def check(given: Given, epochs: int) -> None:
-    """Refuse what is no schedule; whether a function makes a scheduler shows when there is an optimizer."""
-    if not is_factory(given):
+    """Refuse what is no schedule."""
+    if is_factory(given):
+        _tried(given, epochs)
+    else:
         schedules.schedule(given, epochs)  # type: ignore[arg-type]
 
 
-def label(given: Given) -> str:
-    """What a result calls it: its name, or the scheduler and its settings."""
-    if isinstance(given, partial):
-        return "_".join([label(given.func), *(f"{key}_{_text(value)}" for key, value in given.keywords.items())])
-    return schedules.label(given)  # type: ignore[arg-type]
+def label(given: Given, epochs: int) -> str:
+    """What a result calls it: its name, a scheduler and its settings, or a function and a mark of what it gives.
+
+    Functions have names in common, lambdas all of them: the mark keeps their runs apart.
+    """
+    if isinstance(given, str):
+        return given
+    inner, bound = _unwrapped(given), given.keywords if isinstance(given, partial) else {}
+    name = _name(given)
+    if isinstance(inner, type) and not getattr(given, "args", ()) and all(map(_is_plain, bound.values())):
+        return "_".join([name, *(f"{key}_{_text(value)}" for key, value in bound.items())])
+    return f"{name}_{hashlib.sha256(json.dumps(_tried(given, epochs)).encode()).hexdigest()[:8]}"
+
+
+def _tried(given: Any, epochs: int) -> list[Any]:
+    """The rate of each epoch, with an optimizer that trains nothing."""
+    idle = SGD([nn.Parameter(zeros(1))], lr=0.1, momentum=0.9)
+    rates, found = Rates(given, idle, epochs), []
+    for epoch in range(epochs):
+        rates.begin(epoch)
+        found.append(float(idle.param_groups[0]["lr"]))
+        idle.step()
+        try:
+            rates.end({"train_loss": 1.0})
+        except ValueError as error:
+            raise CockpitError(f"schedule {_name(given)} fails after {epoch + 1} epochs: {error}") from error
+    return [found, plain(rates.state_dict())] if isinstance(rates._scheduler, ReduceLROnPlateau) else found
+
+
+def _name(given: Any) -> str:
+    return schedules.label(_unwrapped(given)).strip("<>")
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, int | float | str)
 
 
 def _text(value: Any) -> str:
@@ -89,11 +127,11 @@ def _built(factory: Any, optimizer: Optimizer) -> LRScheduler:
         made = factory(optimizer)
     except Exception as error:
         raise CockpitError(
-            f"schedule {label(factory)} makes no scheduler of an optimizer ({error}), and gives no factor for an epoch"
+            f"schedule {_name(factory)} makes no scheduler of an optimizer ({error}), and gives no factor for an epoch"
         ) from error
     if not isinstance(made, LRScheduler):
         raise CockpitError(
-            f"schedule {label(factory)} gives {made!r}; return a factor on the rate for an epoch, "
+            f"schedule {_name(factory)} gives {made!r}; return a factor on the rate for an epoch, "
             "or a torch.optim.lr_scheduler for an optimizer"
         )
     return made

@@ -106,7 +106,7 @@ def import_(source: Path, out: Path) -> None:
             replace(one, hyperparameters=rounded),
             run_folder(out, one.problem, one.optimizer, rounded, extras, one.seed),
         )
-    click.echo(f"{len(found)} results written below {out}")
+    click.echo(f"{len(found)} {'result' if len(found) == 1 else 'results'} written below {out}")
 
 
 @click.command()
@@ -121,17 +121,17 @@ def import_(source: Path, out: Path) -> None:
 @click.option("--device", help="cpu, cuda, cuda:1, ...; otherwise a GPU if there is one.")
 def runtime(optimizer: str, lr: float | None, settings: Sequence[str], data_dir: Path | None, **options: Any) -> None:
     """Compare the training time of OPTIMIZER with that of SGD."""
-    from cockpit.bench.optimizers import choose, hyperparameter
+    from cockpit.bench.optimizers import choose
     from cockpit.bench.runtime import estimate
+    from cockpit.bench.working import hyperparameters
     from cockpit.problems._base import Place
 
-    given = dict(hyperparameter(text) for text in settings) | ({} if lr is None else {"lr": lr})
-    choice = choose(optimizer, **given)
+    choice = choose(optimizer, **hyperparameters(lr, settings))
     found = estimate(choice, place=Place(data_dir) if data_dir else None, **options)
-    ratio = f"{found.ratio_mean:.2f} ± {found.ratio_std:.2f}"
-    click.echo(
-        f"{choice.name} trains {options['problem']} in {ratio} times the time of SGD ({options['runs']} runs each)"
-    )
+    ratio, runs = f"{found.ratio_mean:.2f}", options["runs"]
+    counted = "a single run" if runs == 1 else f"{runs} runs"
+    ratio += "" if runs == 1 else f" ± {found.ratio_std:.2f}"
+    click.echo(f"{choice.name} trains {options['problem']} in {ratio} times the time of SGD ({counted} each)")
 
 
 COMMANDS: list[click.Command] = [table, plot, import_, runtime]

@@ -120,12 +120,13 @@ class Run:
             self._evaluate(epoch)
         over = epoch == self._plan.epochs or self.result.diverged is not None
         self.result = replace(self.result, complete=over)
+        if self.result.diverged is None:
+            self._log(live, epoch)  # before the result: a run that is complete is never opened again
         if over:
             results.write(self.result, self._folder)
         elif time.monotonic() - self._kept >= PAUSE:
             self._keep()
         if self.result.diverged is None:
-            self._log(live, epoch)
             self._progress.epoch(epoch, self.result)
 
     def _evaluate(self, epoch: int) -> None:

@@ -126,6 +126,7 @@ def bench(
         hyperparameters: Of the optimizer, ``lr=0.1`` say.
     """
     where = precision.choose_device(device)
+    _check(seeds, watch, every, place)
     plans = [
         make_plan(
             problem,
@@ -146,13 +147,22 @@ def bench(
     if not plans:
         raise CockpitError("there are no seeds; give at least one")
     first = plans[0]
-    if watch is not None:
-        resolve(watch)  # says if there is no such preset
     precision.choose_precision(first.amp or False, where, closure=first.choice.needs_closure)
     folder = default_folder() if out is None else Path(out)
     told = Silent() if progress is None else progress
     session = Session(first.problem, first.variant, place, where, folder, watch, every, resume, told)
     return [session.run(plan) for plan in plans]
+
+
+def _check(seeds: Any, watch: str | None, every: Any, place: Any) -> None:
+    if not isinstance(seeds, Iterable):
+        raise CockpitError(f"seeds is {seeds!r}; give several, [42, 43] say")
+    if watch is not None:
+        resolve(watch)  # says if there is no such preset
+    if every is not None and (watch is None or not isinstance(every, int) or isinstance(every, bool) or every < 1):
+        raise CockpitError(f"every is {every!r}; give a number of steps, 1 or more, and with watch what to measure")
+    if not isinstance(place, Place | None):
+        raise CockpitError(f"place is {place!r}; give a cockpit.problems._base.Place(folder)")
 
 
 def train_seconds(
@@ -168,6 +178,7 @@ def train_seconds(
     plan = make_plan(problem, choice, seed=seed, epochs=epochs, batch_size=batch_size)
     where = precision.choose_device(device)
     splits = on_device(plan.problem.data(place or default_place(), plan.variant), where)
+    check_sizes(splits, plan.batch_size)
     with unchanged(where):
         model = plan.problem.model(model_seed(seed)).to(where)
         optimizer = choice.build(model.parameters())

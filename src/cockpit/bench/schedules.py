@@ -4,42 +4,10 @@ import math
 from collections.abc import Callable
 
 from cockpit.core.errors import CockpitError, unknown
+from cockpit.results.schedules import constant, cosine, cosine_wr, ltr, trapezoidal
 
 Schedule = Callable[[int], float]
 STEPS = "0.1@80,120"  # an example, for messages
-
-
-def constant(epoch: int, epochs: int) -> float:
-    """Always the base rate."""
-    return 1.0
-
-
-def cosine(epoch: int, epochs: int) -> float:
-    """Half a cosine, from the base rate towards zero."""
-    return 0.5 * (1 + math.cos(math.pi * epoch / epochs))
-
-
-def cosine_wr(epoch: int, epochs: int) -> float:
-    """Cosines with warm restarts, in cycles of 10, 20, 40, ... epochs whatever the length of the run."""
-    start, length = 0, 10
-    while epoch >= start + length:
-        start, length = start + length, 2 * length
-    return cosine(epoch - start, length)
-
-
-def trapezoidal(epoch: int, epochs: int) -> float:
-    """Rise over the first tenth, stay, fall over the last tenth; epoch 0 has the first step of the rise, not zero."""
-    rise = epochs / 10
-    if epoch > epochs - rise:
-        return 1 - (epoch - (epochs - rise)) / (rise + 1)
-    return min((epoch + 1) / rise, 1.0)
-
-
-def ltr(epoch: int, epochs: int) -> float:
-    """The trapezoid as it was published: one epoch at the full rate, then the rise, an epoch later."""
-    return 1.0 if epoch == 0 else trapezoidal(epoch - (epoch <= epochs / 10), epochs)
-
-
 NAMED = {function.__name__: function for function in (constant, cosine, cosine_wr, ltr, trapezoidal)}
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cockpit.bench.precision import full
+from cockpit.core.errors import CockpitError
 from cockpit.problems._base import Batch, Problem
 
 
@@ -70,12 +71,20 @@ class Training:
         loss = self.loss(inputs, targets)
         if self._scaler is None:
             loss.backward()
-            self.optimizer.step()
+            self._update()
         else:
             self._scaler.scale(loss).backward()
             self._scaler.step(self.optimizer)
             self._scaler.update()
         return loss.detach()
+
+    def _update(self) -> None:
+        try:
+            self.optimizer.step()
+        except RuntimeError as error:
+            if not isinstance(self.optimizer, torch.optim.SparseAdam):
+                raise
+            raise CockpitError(f"SparseAdam cannot train {self.problem.name}: {error}") from error
 
     def _step_by_closure(self, inputs: Any, targets: Any) -> Tensor:
         found: list[Tensor] = []

@@ -42,26 +42,25 @@ def work(
     again: bool,
     **options: Any,
 ) -> None:
-    """Train a problem, or all of a group, with every seed."""
+    """Train a problem, or all of a group, with every seed; what cannot be trained does not stop the rest of a group."""
     names = chosen(problem)
     choice = choose(optimizer, **hyperparameters(lr, settings))
     variant = Variant(not no_validation, order, hessian, label_leak, not not_held_out, augmented_eval)
     place = Place(data_dir or default_place().folder, download=not no_download)
-    done: dict[str, list[Result]] = {}
+    done: list[list[Result]] = []
+    failed: list[str] = []
     with shown(Console(stderr=True)) as progress:
+        given = {"place": place, "amp": amp or False, "resume": not again, "progress": progress, **options}
         for name in names:
-            done[name] = bench(
-                name,
-                choice,
-                seeds,
-                variant=variant if len(names) == 1 else meant(variant, name),
-                place=place,
-                amp=amp or False,
-                resume=not again,
-                progress=progress,
-                **options,
-            )
-    console().print(table(done.values()))
+            own = variant if len(names) == 1 else meant(variant, name)
+            try:
+                done.append(bench(name, choice, seeds, variant=own, **given))
+            except CockpitError as error:
+                failed.append(str(error) if len(names) == 1 else f"{name} was left out: {error}")
+    if done:
+        console().print(table(done))
+    if failed:
+        raise CockpitError("\n".join(failed))
 
 
 def chosen(problem: str) -> tuple[str, ...]:

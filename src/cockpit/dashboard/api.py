@@ -23,6 +23,7 @@ from cockpit.panels._base import GROUPS
 from cockpit.panels.runs import Runs
 from cockpit.panels.screen import DECK
 from cockpit.panels.theme import config
+from cockpit.results.folder import holds
 from cockpit.store import RunInfo
 from cockpit.store.run import StoredRun
 
@@ -32,12 +33,10 @@ TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"
 
 
 def runs(fleet: Fleet, query: Query) -> Answer:
-    """All runs, newest first."""
-    return {
-        "folder": str(fleet.folder),
-        "now": time.time(),
-        "runs": [{**_listed(info), "colour": fleet.colour(info.id)} for info in fleet.listing()],
-    }
+    """All runs, newest first; where there are none, whether there are results at least."""
+    found = [{**_listed(info), "colour": fleet.colour(info.id)} for info in fleet.listing()]
+    alone = not found and holds(fleet.folder)
+    return {"folder": str(fleet.folder), "now": time.time(), "runs": found, "results_alone": alone}
 
 
 def look(fleet: Fleet, query: Query) -> Answer:

@@ -40,9 +40,13 @@ def _cells(results: Sequence[Result], mode: Mode) -> list[Cell]:
 
 
 def _said(unreadable: Sequence[str], own: Sequence[Result], old: Sequence[Result]) -> str:
-    counted = [f"{len(own)} runs" if own else "", f"{len(old)} imported" if old else ""]
-    counted.append(f"{len(unreadable)} files could not be read" if unreadable else "")
+    counted = [_count(own, "run") if own else "", f"{len(old)} imported" if old else ""]
+    counted.append(f"{_count(unreadable, 'file')} could not be read" if unreadable else "")
     return ", ".join(part for part in counted if part)
+
+
+def _count(things: Sequence[object], name: str) -> str:
+    return f"{len(things)} {name}" if len(things) == 1 else f"{len(things)} {name}s"
 
 
 def _title(title: str, here: Sequence[Result]) -> str:
@@ -55,5 +59,7 @@ def _spread(cell: Cell) -> str:
 
 def _row(cell: Cell) -> list[str]:
     known = "" if cell.published is None else shown(cell.metric, cell.published.mean)
+    if cell.published is not None and cell.published.epochs != cell.epochs:
+        known += f" ({cell.published.epochs} epochs)"
     spread = _spread(cell) if cell.seeds > 1 and not cell.diverged else ""
     return [cell.optimizer, cell.outcome, spread, cell.pace, str(cell.seeds), known, cell.settings]

@@ -83,21 +83,22 @@ def curves(title: str, found: Sequence[Curve], measure: Measure, id: str = "curv
     last = max(len(one.mean) for one in found) - 1
     said = {one.name: one.published for one in found if one.published and one.published[0] <= last}
     axis = fitted([*_late(found, last), np.array([value for _, value in said.values()])])
-    data: dict[str, list[Row]] = {"band": [], "lines": [], "ends": [], "edge": []}
+    data: dict[str, list[Row]] = {"band": [], "lines": [], "alone": [], "ends": [], "edge": []}
     for one in found:
         known = np.isfinite(one.mean) & axis.holds(one.mean)
         epochs = np.flatnonzero(known)
         data["lines"] += table(x=epochs, v=one.mean[known], k=one.name)
+        data["alone"] += table(x=epochs, v=one.mean[known], k=one.name) if len(epochs) == 1 else []  # no line shows it
         if one.seeds > 1 and not one.reference:
             low = np.maximum(one.low[known], axis.low) if axis.type == "log" else one.low[known]
             data["band"] += table(x=epochs, v=low, w=one.high[known], k=one.name)
         data["edge"] += [{"x": min(epoch, last), "k": one.name} for epoch in one.diverged]
     data["ends"] = [{"x": epoch, "v": value, "k": name} for name, (epoch, value) in said.items()]
-    paint = _paint(found, measure)
-    only = {"color": paint["color"]}
+    only = {"color": (paint := _paint(found, measure))["color"]}
     layers = [
         _layer("band", {"type": "area", "opacity": 0.18, "clip": True}, {**only, "y2": {"field": "w"}}),
         _layer("lines", {"type": "line", "clip": True}, paint),
+        _layer("alone", {"type": "point", "clip": False, "filled": True, "size": 40, "opacity": 1}, only),
         _layer("ends", {**_DIAMOND, "clip": False}, only),
         _layer("edge", {**_CROSS, "color": ALARM}, {"y": {"value": 4}}),
     ]
@@ -115,14 +116,14 @@ def sensitivity(
         for value, ends in zip(grid.values, grid.ends, strict=True):
             good = _bearable(ends, measure)
             same = {"x": value, "k": grid.name}
-            mean = float(ends.mean()) if good.all() else None  # where a line breaks
+            mean = float(ends.mean()) if len(ends) and good.all() else None  # where a line breaks
             data["means"] += [{**same, "v": mean}] if grid.joined else []
             data["edge"] += [] if good.all() else [same]
             data["seeds"] += table(x=np.full(good.sum(), value), v=ends[good], k=grid.name)
     seen = np.array([row["v"] for row in data["seeds"]])
     values = np.array([value for grid in found for value in grid.values])
     if not len(seen):
-        return instrument.nothing("no run has ended well: all diverged, or are worse than at the start")
+        return instrument.nothing("no run has ended well: all are unfinished, diverged, or worse than at the start")
     axis, across = fitted([seen]), fitted([values], "log", pad=0.03)
     failed = [grid for grid in found if any(row["k"] == grid.name for row in data["edge"])]
     axis = _with_room(axis, 0.055 * len(failed), below=measure.rises)
@@ -144,7 +145,7 @@ def speed(title: str, found: Sequence[End], measure: Measure, id: str = "speed")
     instrument = Instrument(id, title, "performance", "soon, and good?", _SPEED, (), steps=False)
     known = [one for one in found if np.isfinite(one.speed) and len(one.ends) and np.isfinite(one.ends).all()]
     if not known:
-        return instrument.nothing("no convergence performance is known for this problem, or all runs diverged")
+        return instrument.nothing("no target is known for this problem, or no run has finished without diverging")
     data: dict[str, list[Row]] = {"dots": [], "published": [], "names": []}
     for one in known:
         mean, std = float(one.ends.mean()), float(one.ends.std())
@@ -188,7 +189,7 @@ def final(title: str, found: Sequence[End], measure: Measure, id: str = "final")
         data["published"] += [{"v": one.published, **same}] if one.published is not None else []
     seen = np.array([row["v"] for part in ("seeds", "published") for row in data[part]])
     if not len(seen):
-        return instrument.nothing("no run has ended without diverging")
+        return instrument.nothing("no run has finished without diverging")
     axis = fitted([seen])
     paint = {"color": {**_paint(found, measure)["color"], "legend": None}}
     y = {"field": "n", "type": "nominal", "scale": {"domain": labels}, "axis": {"title": None, "labelLimit": 260}}
@@ -200,8 +201,7 @@ def final(title: str, found: Sequence[End], measure: Measure, id: str = "final")
     ]
     notes = Notes(["dots: seeds, coloured tick: their mean"])
     notes.add(f"grey tick: {measure.published}" if data["published"] else "")
-    x = _on(axis, measure.title)
-    return instrument.panel({"encoding": {"x": x, "y": y}, "layer": layers}, data, str(notes))
+    return instrument.panel({"encoding": {"x": _on(axis, measure.title), "y": y}, "layer": layers}, data, str(notes))
 
 
 _CURVES = "Mean over seeds after each epoch; the band is one standard deviation. A grey dashed line is a baseline."
@@ -262,15 +262,16 @@ def _paint(found: Sequence[Curve] | Sequence[Grid] | Sequence[End], measure: Mea
 
 
 def _epochs(last: int) -> Spec:
-    axis = {"title": "epoch", "grid": False, "tickMinStep": 1, "tickCount": 6, "ticks": True, "tickSize": 3}
+    whole: Spec = {"values": list(range(last + 1))} if last < 7 else {"tickCount": 6}  # else there were half epochs
+    axis = {"title": "epoch", "grid": False, "ticks": True, "tickSize": 3, "format": "d", **whole}
     scale = {"domain": [0, max(last, 1)], "nice": False}
     return {"field": "x", "type": "quantitative", "scale": scale, "axis": axis}
 
 
 def _on(axis: Axis, title: str, field: str = "v") -> Spec:
     """The encoding of a number on a fitted axis, with all its numbers inside."""
-    zero = {} if axis.type == "log" else {"zero": False}
-    scale = {"type": axis.type, "domain": [axis.low, axis.high], "nice": False, **zero}
+    scale = {"type": axis.type, "domain": [axis.low, axis.high], "nice": False}
+    scale |= {} if axis.type == "log" else {"zero": False}
     look = {"title": title, **ticks_at(list(axis.ticks)), "labelExpr": SHORT, "labelLimit": 40}
     return {"field": field, "type": "quantitative", "scale": scale, "axis": look}
 
@@ -293,8 +294,7 @@ def _failures(found: Sequence[Grid], colour: Spec, rises: bool) -> list[Spec]:
     layers = []
     for place, grid in enumerate(found):
         shift = (-1 if rises else 1) * (4 + 9 * place)
-        layer = _layer(
-            "edge", {**_CROSS, "yOffset": shift}, {"color": colour, "y": {"value": "height" if rises else 0}}
-        )
+        at = {"color": colour, "y": {"value": "height" if rises else 0}}
+        layer = _layer("edge", {**_CROSS, "yOffset": shift}, at)
         layers.append({**layer, "transform": [{"filter": {"field": "k", "equal": grid.name}}]})
     return layers

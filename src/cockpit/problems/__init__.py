@@ -38,7 +38,7 @@ def group(name: str) -> tuple[str, ...]:
 
 def adapt(problem: "Problem", variant: "Variant") -> "Problem":
     """The problem as a variant has it; what a variant says of data is left to them."""
-    if problem.name != "quadratic_deep" or not variant.hessian:
+    if problem.name != "quadratic_deep" or variant.hessian == 0:
         return problem
     from cockpit.problems.quadratic_deep import with_hessian
 

@@ -5,7 +5,7 @@ from functools import partial
 
 from cockpit.problems._base import Problem
 from cockpit.problems.data.generated import quadratic as data
-from cockpit.problems.nets.quadratic import losses, quadratic
+from cockpit.problems.nets.quadratic import losses, numbered, quadratic
 
 quadratic_deep = Problem(
     name="quadratic_deep",
@@ -22,4 +22,4 @@ quadratic_deep = Problem(
 
 def with_hessian(index: int, problem: Problem = quadratic_deep) -> Problem:
     """The same problem with the matrix that the ``index``-th one made in one process got, counted from 0."""
-    return replace(problem, model=partial(quadratic, hessian=index))
+    return replace(problem, model=partial(quadratic, hessian=numbered(index)))

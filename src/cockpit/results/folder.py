@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from os import walk
@@ -18,6 +18,7 @@ from cockpit.results.result import METRICS, Result
 NAME = "result.json"
 FORMAT = 1  # of the file
 
+_TEXTS = ("problem", "optimizer", "schedule", "source")
 _KEPT = 100_000  # files that are remembered
 
 
@@ -76,17 +77,24 @@ def find(folder: Path | str, batch_losses: bool = False) -> Found:
     return found
 
 
+def holds(folder: Path | str) -> bool:
+    """Whether a result lies below a folder; nothing is read."""
+    return next(_each(Path(folder)), None) is not None
+
+
 def _file(path: Path) -> Path:
     return path if path.suffix == ".json" else path / NAME
 
 
 def _files(folder: Path) -> list[Path]:
-    found = []
+    return sorted(_each(folder))
+
+
+def _each(folder: Path) -> Iterator[Path]:
     for at, folders, names in walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         inside = Path(at)
-        found += [inside / name for name in names if name == NAME or deepobs.is_file(inside / name)]
-    return sorted(found)
+        yield from (inside / name for name in names if name == NAME or deepobs.is_file(inside / name))
 
 
 @lru_cache(_KEPT)
@@ -107,7 +115,10 @@ def _result(data: dict[str, Any], file: Path) -> Result:
         given["curves"] = {str(metric): numbers(values) for metric, values in given["curves"].items()}
         given |= {name: numbers(given.get(name, ())) for name in ("batch_losses", "seconds")}
         given |= {name: int(given[name]) for name in ("seed", "batch_size", "epochs")}
-        given["hyperparameters"] = dict(given["hyperparameters"])
+        given |= {name: dict(given.get(name, {})) for name in ("hyperparameters", "variant")}
+        given["diverged"] = None if given.get("diverged") is None else int(given["diverged"])
+        if odd := [name for name in _TEXTS if not isinstance(given.get(name, ""), str)]:
+            raise TypeError(f"{odd[0]} is {given[odd[0]]!r}, not a text")
         result = Result(**given)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CockpitError(f"{file} lacks what a result has: {type(error).__name__} {error}") from error

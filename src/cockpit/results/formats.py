@@ -68,7 +68,8 @@ def as_csv(found: Table) -> str:
 
 def as_json(found: Table) -> str:
     """The table as strict JSON: what does not exist is null."""
-    rows = plain([asdict(one) for one in _ordered(found)], lambda odd: None)
+    dicts = [asdict(one) for one in _ordered(found)]
+    rows = plain([{key: one[key] for key in one if key != "mixed"} for one in dicts], lambda odd: None)
     return json.dumps({"mode": found.mode, "rows": rows}, indent=2, allow_nan=False) + "\n"
 
 

@@ -1,28 +1,38 @@
-"""Which learning-rate schedule a list of epochs and factors is."""
+"""The schedules that have a name, as factors on the base rate, and which of them a list of factors is."""
 
 import math
 from collections.abc import Callable, Sequence
 
 
+def constant(epoch: int, epochs: int) -> float:
+    """Always the base rate."""
+    return 1.0
+
+
 def cosine(epoch: int, epochs: int) -> float:
-    """Half a cosine down to 0."""
+    """Half a cosine, from the base rate towards zero."""
     return 0.5 * (1 + math.cos(math.pi * epoch / epochs))
 
 
 def cosine_wr(epoch: int, epochs: int) -> float:
-    """Half cosines over 10, 20, 40 ... epochs."""
+    """Cosines with warm restarts, in cycles of 10, 20, 40, ... epochs whatever the length of the run."""
     start, length = 0, 10
     while epoch >= start + length:
         start, length = start + length, 2 * length
     return cosine(epoch - start, length)
 
 
+def trapezoidal(epoch: int, epochs: int) -> float:
+    """Rise over the first tenth, stay, fall over the last tenth; epoch 0 has the first step of the rise, not zero."""
+    rise = epochs / 10
+    if epoch > epochs - rise:
+        return 1 - (epoch - (epochs - rise)) / (rise + 1)
+    return min((epoch + 1) / rise, 1.0)
+
+
 def ltr(epoch: int, epochs: int) -> float:
-    """Up over the first tenth, down over the last; epoch 0 always has the base rate."""
-    ramp = epochs / 10
-    if epoch <= ramp:
-        return epoch / ramp if epoch else 1.0
-    return 1.0 if epoch <= epochs - ramp else 1 - (epoch - (epochs - ramp)) / (ramp + 1)
+    """The trapezoid as it was published: one epoch at the full rate, then the rise, an epoch later."""
+    return 1.0 if epoch == 0 else trapezoidal(epoch - (epoch <= epochs / 10), epochs)
 
 
 _KNOWN: dict[str, Callable[[int, int], float]] = {rule.__name__: rule for rule in (cosine, cosine_wr, ltr)}

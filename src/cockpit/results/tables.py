@@ -31,6 +31,8 @@ class Cell:
     variant: dict[str, Any] = field(default_factory=dict)
     source: str = "cockpit"
     published: Published | None = None
+    batch_size: int | None = None
+    mixed: tuple[str, ...] = ()  # in what the runs of the problem differ: "epochs", "batch_size"
 
     @property
     def outcome(self) -> str:
@@ -52,6 +54,7 @@ class Cell:
     def settings(self) -> str:
         """The hyperparameters as text, and where a run is not one of the problem's own setting and of ours."""
         named = {**self.hyperparameters, **({} if self.schedule == "constant" else {"schedule": self.schedule})}
+        named |= {name.partition("_")[0]: getattr(self, name) for name in self.mixed}
         named |= self.variant if self.source == "cockpit" else {}  # another program has its own
         given = ", ".join(f"{name} {_short(value)}" for name, value in named.items())
         return given if self.source == "cockpit" else f"{given} ({self.source})"
@@ -89,7 +92,7 @@ def table(
     rows = _chosen("problem", problems, {problem for problem, _ in there}, _problem_order)
     columns = _chosen("optimizer", optimizers, {optimizer for _, optimizer in there}, str.lower)
     cells = {
-        (row, column): cell(best_setting(results, row, column, mode), published)
+        (row, column): cell(best_setting(results, row, column, mode), published, _mixed(results, row))
         for row in rows
         for column in columns
         if (row, column) in there
@@ -106,8 +109,13 @@ def by_problem(results: Iterable[Result], problems: Sequence[str] | None = None)
     return {problem: sorted(found[problem], key=str.lower) for problem in chosen}
 
 
-def cell(setting: Setting, published: bool = False) -> Cell:
-    """Say how a setting did."""
+def _mixed(results: Iterable[Result], problem: str) -> tuple[str, ...]:
+    there = [one for one in results if one.problem == problem]
+    return tuple(name for name in ("epochs", "batch_size") if len({getattr(one, name) for one in there}) > 1)
+
+
+def cell(setting: Setting, published: bool = False, mixed: tuple[str, ...] = ()) -> Cell:
+    """Say how a setting did; ``mixed`` names what must be told, as it differs from run to run."""
     first = setting.first
     known = nearest(setting.problem, setting.optimizer, setting.metric, first.schedule, first.variant)
     return Cell(
@@ -125,6 +133,8 @@ def cell(setting: Setting, published: bool = False) -> Cell:
         first.variant,
         first.source,
         known if published else None,
+        first.batch_size,
+        mixed,
     )
 
 

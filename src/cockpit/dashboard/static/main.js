@@ -44,10 +44,12 @@ async function useData(answer) {
 function useList(answer) {
   showRuns(answer);
   const none = answer.runs.length === 0;
-  document.body.classList.toggle("blank-slate", none);
+  document.body.classList.toggle("blank-slate", none && !answer.results_alone);
+  document.body.classList.toggle("results-alone", answer.results_alone);
   write(byId("folder"), answer.folder);
   followList(answer.runs, notice);
   if (none) showHead([], answer.now);
+  if (answer.results_alone && state.tab !== "bench") set({ tab: "bench" }, { replace: true });
 }
 
 function notice(text) {

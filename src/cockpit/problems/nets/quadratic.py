@@ -27,12 +27,17 @@ def rotation(size: int, random: RandomState) -> NDArray[np.float64]:
     return -turned
 
 
-def factor(index: int = 0) -> NDArray[np.float64]:
-    """A with Hessian A^T A, the ``index``-th that one generator gives."""
+def numbered(index: int) -> int:
+    """The number of a matrix, if it is one."""
     if isinstance(index, bool) or not isinstance(index, int) or index < 0:
         raise CockpitError(f"hessian={index!r}: give the number of a matrix, 0 or more")
+    return index
+
+
+def factor(index: int = 0) -> NDArray[np.float64]:
+    """A with Hessian A^T A, the ``index``-th that one generator gives."""
     random = RandomState(SEED)
-    for _ in range(index + 1):
+    for _ in range(numbered(index) + 1):
         eigenvalues = np.concatenate([random.uniform(0, 1, SMALL), random.uniform(30, 60, LARGE)])
         rotated = rotation(SMALL + LARGE, random)
     scaled: NDArray[np.float64] = np.sqrt(eigenvalues)[:, None] * rotated
