@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from cockpit.core.errors import CockpitError, unknown
 from cockpit.core.writing import refusing, whole
 from cockpit.panels import Panel, bench
 from cockpit.panels._base import Row, Spec, slug
 from cockpit.panels.bench import Measure, palette
-from cockpit.panels.theme import Theme, config
 from cockpit.plots import figure as paper
 from cockpit.plots.layout import RESOLVE, lines
 from cockpit.results import pgfplots
@@ -122,7 +121,7 @@ def _format(out: Path, kind: str) -> str:
     """What the ending of a file asks for."""
     if kind not in KINDS:
         raise unknown("kind of figure", kind, KINDS)
-    known = {f".{name}": name for name in (*paper._WRITERS, "tex")}
+    known = {f".{name}": name for name in (*paper.WRITERS, "tex")}
     if out.suffix.lower() not in known:
         raise unknown("ending of a figure", out.suffix, known)
     return known[out.suffix.lower()]
@@ -131,12 +130,8 @@ def _format(out: Path, kind: str) -> str:
 def _picture(
     scene: Scene, kind: str, problems: Sequence[str] | None, title: str, theme: str, format: str, scale: float
 ) -> bytes:
-    if theme not in paper.PAPER:
-        raise unknown("theme", theme, paper.PAPER)
     columns = [_PANELS[kind](scene, problem) for problem in by_problem(scene.results, problems)]
-    spec = _page(columns, title)
-    look = {**config(cast(Theme, theme)), "background": paper.PAPER[theme]}
-    return paper._WRITERS[format](paper._converter(), spec, look, scale)
+    return paper.render(_page(columns, title), format, theme, scale)
 
 
 def _tex(scene: Scene, kind: str, problems: Sequence[str] | None) -> str:

@@ -62,10 +62,14 @@ def draw(
         theme: ``"light"``, ``"dark"`` or ``"print"``.
         scale: Pixels of a PNG for each point.
     """
+    return render(page(panels, title, runs), format, theme, scale)
+
+
+def render(spec: Any, format: str, theme: str, scale: float) -> bytes:
+    """Draw a specification that holds its data."""
     _check(format, theme)
-    spec = page(panels, title, runs)
     look = {**config(cast(Theme, theme)), "background": PAPER[theme]}
-    converter, write = _converter(), _WRITERS[format]
+    converter, write = _converter(), WRITERS[format]
     try:
         return write(converter, spec, look, scale)
     except ValueError as error:
@@ -75,8 +79,8 @@ def draw(
 
 
 def _check(format: str, theme: str) -> None:
-    if format not in _WRITERS:
-        raise unknown("format", format, _WRITERS)
+    if format not in WRITERS:
+        raise unknown("format", format, WRITERS)
     if theme not in PAPER:
         raise unknown("theme", theme, PAPER)
 
@@ -121,4 +125,4 @@ def _pdf(converter: Any, spec: Any, look: Any, scale: float) -> bytes:
     return bytes(converter.vegalite_to_pdf(spec, config=look, allowed_base_urls=[]))
 
 
-_WRITERS: dict[str, Callable[[Any, Any, Any, float], bytes]] = {"png": _png, "svg": _svg, "pdf": _pdf}
+WRITERS: dict[str, Callable[[Any, Any, Any, float], bytes]] = {"png": _png, "svg": _svg, "pdf": _pdf}

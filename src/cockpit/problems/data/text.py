@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -27,22 +28,30 @@ REMOVED = ((1, 29), (5, 775), (63_850, 64_207))  # lines of the benchmark's copy
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """A text laid out in as many parallel rows as a batch has; batch k are its k-th columns. Never shuffled.
-
-    The rows of a batch go on where those of the batch before ended, so that a model can keep its state.
-    """
+class Text:
+    """A text that is cut into sequences of one length."""
 
     ids: Tensor  # [number of characters]
     length: int = LENGTH
 
     def __len__(self) -> int:
-        """Number of sequences."""
+        """Number of sequences that fit without overlap."""
         return max(0, len(self.ids) - 1) // self.length
 
     def steps(self, batch_size: int) -> int:
         """Number of complete batches; the rest is left out."""
         return complete(len(self), batch_size)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same text on another device."""
+        return replace(self, ids=self.ids.to(device))
+
+
+class Columns(Text):
+    """A text laid out in as many parallel rows as a batch has; batch k are its k-th columns. Never shuffled.
+
+    The rows of a batch go on where those of the batch before ended, so that a model can keep its state.
+    """
 
     def epoch(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """Sequences [B, length] and the same shifted by one character; a generator changes nothing."""
@@ -54,25 +63,9 @@ class Columns:
         for columns in zip(inputs.split(self.length, dim=1), targets.split(self.length, dim=1), strict=True):
             yield columns[0].long(), columns[1].long()
 
-    def to(self, device: torch.device | str) -> "Columns":
-        """The same text on another device."""
-        return replace(self, ids=self.ids.to(device))
 
-
-@dataclass(frozen=True, slots=True)
-class Windows:
+class Windows(Text):
     """Pieces of a text: with a generator as many as fit, beginning anywhere; else one after the other."""
-
-    ids: Tensor  # [number of characters]
-    length: int
-
-    def __len__(self) -> int:
-        """Number of pieces that fit without overlap."""
-        return max(0, len(self.ids) - 1) // self.length
-
-    def steps(self, batch_size: int) -> int:
-        """Number of complete batches; the rest is left out."""
-        return complete(len(self), batch_size)
 
     def epoch(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """Pieces [B, length] and the same shifted by one character."""
@@ -87,10 +80,6 @@ class Windows:
         for begin in starts.to(self.ids.device):
             piece = self.ids[begin[:, None] + places].long()
             yield piece[:, :-1], piece[:, 1:]
-
-    def to(self, device: torch.device | str) -> "Windows":
-        """The same text on another device."""
-        return replace(self, ids=self.ids.to(device))
 
 
 def book(place: Place) -> str:
