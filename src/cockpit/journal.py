@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from cockpit.core.errors import CockpitError
@@ -74,7 +73,7 @@ class Journal:
 
 def _apart(record: Record) -> Record:
     """A user may log what is recorded anyway, a learning rate say: neither number hides the other in the run."""
-    return replace(record, name=f"{record.name} (logged)") if CONTEXT.fullmatch(record.name) else record
+    return record._replace(name=f"{record.name} (logged)") if CONTEXT.fullmatch(record.name) else record
 
 
 def _number(name: str, value: Any, taken: Collection[str]) -> float:

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -170,15 +170,18 @@ class Tracker:
         self._measured = len(recorder.microbatches)
         recorder.seconds += time.perf_counter() - begin
 
-    @contextmanager
-    def _ours(self, recorder: Recorder) -> Iterator[None]:
+    def _ours(self, recorder: Recorder) -> AbstractContextManager[Any]:
         """What computations of ours run under."""
-        with torch.no_grad(), torch.autocast(_device(recorder.parameters), enabled=False):
-            if self.pace.frugal:
-                with kernels.held_back(True):
-                    yield
-            else:
-                yield
+        device = _device(recorder.parameters)
+        if not self.pace.frugal and not torch.is_autocast_enabled(device):  # ending an autocast takes long
+            return torch.no_grad()
+        return self._frugally(device)
+
+    @contextmanager
+    def _frugally(self, device: str) -> Iterator[None]:
+        held = kernels.held_back(True) if self.pace.frugal else nullcontext()
+        with torch.no_grad(), torch.autocast(device, enabled=False), held:
+            yield
 
     def _replay(self, recorder: Recorder) -> Observation | None:
         """Observe by replaying a recorded step; None if there is no recording that fits."""

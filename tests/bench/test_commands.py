@@ -50,7 +50,7 @@ def test_train_with_several_seeds(cockpit: Callable[..., Result], tmp_path: Path
     assert done.exit_code == 0, done.output
     found = {one.seed: one for one in results.find(tmp_path / "runs/bench")}
     assert sorted(found) == [42, 43]
-    assert "quadratic_deep SGD lr 0.01 seed 43  epoch 2/2  train loss" in done.stderr
+    assert "quadratic_deep SGD lr 0.01 seeds 42 to 43  epoch 2/2  train loss" in done.stderr
     final = [found[seed].curves["test_loss"][-1] for seed in (42, 43)]
     mean, half = sum(final) / 2, abs(final[0] - final[1]) / 2
     assert f"{mean:.5g} ± {half:.2g}" in done.stdout
@@ -95,6 +95,9 @@ def test_all_options(cockpit: Callable[..., Result], tmp_path: Path) -> None:
         ("run quadratic_deep --label-leak", "quadratic_deep has no variant label_leak: it is for cifar100_"),
         ("run mnist_mlp --hessian 3", "mnist_mlp has no variant hessian: it is for quadratic_deep"),
         ("run mnist_mlp --not-held-out", "mnist_mlp has no variant held_out: it is for cifar10_ and svhn_"),
+        ("run cifar10_3c3d --cut", "cifar10_3c3d has no variant cut: it is for svhn_"),
+        ("run tolstoi_gpt --whole-eval", "tolstoi_gpt has no variant whole_eval: it is for tolstoi_char_rnn"),
+        ("run quadratic_deep --l2 0.1", "quadratic_deep has no weights for an L2 term, but l2 is 0.1; leave it out"),
         ("run two_d_beale", "--epochs"),
         ("run mnist_mlp --no-download", "downloading is switched off"),
     ],

@@ -38,11 +38,20 @@ def test_a_long_name_is_cut_and_stays_its_own() -> None:
     assert one != two
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("../..", "unnamed"), ("<lambda>", "lambda"), ("Grüße", "Gr-e"), ("", "unnamed")]
-)
+@pytest.mark.parametrize(("text", "expected"), [("a/../b", "a-..-b"), ("<lambda>", "lambda"), ("Grüße", "Gr-e")])
 def test_safe(text: str, expected: str) -> None:
     assert safe(text) == expected
+
+
+def test_names_without_a_safe_letter_stay_their_own() -> None:
+    found = {safe(text) for text in ("", "..", "../..", "ü", "é")}
+    assert len(found) == 5
+    assert all(name.startswith("unnamed-") for name in found)
+
+
+def test_long_names_of_problems_and_optimizers_are_cut() -> None:
+    folder = run_folder(Path("out"), "x" * 300, "y" * 300, {"lr": 0.5}, {}, 3)
+    assert max(map(len, folder.parts)) <= LONGEST
 
 
 def test_run_folder() -> None:

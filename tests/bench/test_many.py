@@ -17,7 +17,7 @@ from cockpit.bench.many import run_many
 from cockpit.bench.optimizers import Choice, choose, named
 from cockpit.bench.runner import train
 from cockpit.bench.schedules import factors
-from cockpit.bench.seeds import epoch_generator, model_seed
+from cockpit.bench.seeds import epoch_generators, model_seed
 from cockpit.core.errors import CockpitError
 from cockpit.problems._base import Batches, Place, Problem, Splits, Variant
 from cockpit.problems.data.batches import changed
@@ -65,7 +65,7 @@ def alone(
     for epoch, factor in enumerate(factors(schedule, epochs)):
         for group in optimizer.param_groups:
             group["lr"] = choice.hyperparameters["lr"] * factor
-        for inputs, targets in splits.train.epoch(size, epoch_generator(seed, epoch, variant.order)):
+        for inputs, targets in splits.train.epoch(size, *epoch_generators(seed, epoch, variant.order)):
 
             def closure(inputs: Tensor = inputs, targets: Tensor = targets) -> Tensor:
                 optimizer.zero_grad()

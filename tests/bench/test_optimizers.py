@@ -4,6 +4,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_a_class_of_torch_has_the_defaults_of_torch() -> None:
 def test_an_own_optimizer(optimizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(Mine=Mine))
     choice = choose(optimizer, lr=0.1, beta1=0.7)
-    assert choice.name == "Mine"
+    assert choice.name == f"{__name__}.Mine"
     bound = {"power": 3} if isinstance(optimizer, partial) else {}  # tells its runs from those without it
     assert choice.hyperparameters == {"lr": 0.1, "beta1": 0.7, **bound}
     made = choice.build([nn.Parameter(torch.zeros(2))])
@@ -129,7 +130,7 @@ def test_an_optimizer_that_finds_its_rate() -> None:
     choice = choose(Free, growth=3.0)
     assert choice.hyperparameters == {"growth": 3.0, "lr": 0.5}
     assert group(choice)["lr"] == 0.5
-    with pytest.raises(CockpitError, match=r"unknown hyperparameter of Free 'lr'; .*known: growth"):
+    with pytest.raises(CockpitError, match=r"unknown hyperparameter of .*Free 'lr'; .*known: growth"):
         choose(Free, lr=0.1)
     with pytest.raises(CockpitError, match="Free has no 'lr' in its parameter groups"):
         choose(Free, lr_name="rate")
@@ -219,3 +220,23 @@ def test_a_lambda_is_known_by_what_it_makes() -> None:
     assert group(choice)["momentum"] == 0.9
     with pytest.raises(CockpitError, match="write a function with def"):
         choose(lambda parameters, lr: torch.optim.SGD(list(parameters)[1:], lr), lr=0.1)
+
+
+def test_a_module_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lying_here.py").write_text("import torch\nclass Mine(torch.optim.SGD): pass\n")
+    (tmp_path / "json.py").write_text("raise RuntimeError")  # never before what is installed
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    assert choose("lying_here:Mine", lr=0.1).name == "lying_here.Mine"
+    assert sys.path == before
+    with pytest.raises(CockpitError, match="give a class or a function"):
+        choose("json:decoder")
+    monkeypatch.delitem(sys.modules, "lying_here")
+
+
+def test_a_function_that_makes_no_optimizer() -> None:
+    def three(parameters: Any, lr: float = 0.1) -> Any:
+        return 3
+
+    with pytest.raises(CockpitError, match=r"three makes 3; return a torch\.optim\.Optimizer"):
+        choose(three).build([torch.nn.Parameter(torch.zeros(1))])

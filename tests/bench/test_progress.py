@@ -47,6 +47,19 @@ def test_elsewhere_than_on_a_terminal() -> None:
     assert len(file.getvalue().splitlines()) == 3
 
 
+def test_the_time_that_remains_is_shown_on_a_narrow_terminal() -> None:
+    file = StringIO()
+    console = Console(file=file, force_terminal=True, width=80, color_system=None, _environ={})
+    with shown(console) as progress:
+        assert isinstance(progress, Bar)
+        progress.begin("quadratic_deep SGD lr 0.01 seeds 42 to 51", 700, 0)
+        progress.epoch(12, RESULT)
+        progress._bars.refresh()
+    (line,) = {line for line in file.getvalue().splitlines() if "epoch 12/2" in line}
+    assert "seeds 42 to 51 " in line
+    assert " -:--:-- " in line
+
+
 def test_a_bar_on_a_terminal() -> None:
     file = StringIO()
     console = Console(file=file, force_terminal=True, width=200, _environ={})

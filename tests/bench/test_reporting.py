@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from tests.results.samples import PUBLISHED, baselines, several
+from tests.results.samples import PUBLISHED, baselines, made, several
 from tests.running import python
 
 from cockpit.bench import reporting
@@ -84,6 +84,27 @@ def test_plot(runs: Path, tmp_path: Path) -> None:
     assert b"fmnist_2c2d" in (tmp_path / "a.svg").read_bytes()
     call("plot", runs, "--problem", "fmnist_2c2d", "--mode", "most", "--baselines", runs, "-o", "b.png")
     assert "unknown ending" in call("plot", "-o", "a.gif", code=2).output
+
+
+def test_imported_results_in_the_same_folder_are_drawn_behind(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def figure(results: list[Any], kind: str, out: Path, baselines: list[Any], **options: Any) -> Path:
+        seen.update(front=results, behind=baselines)
+        out.touch()
+        return out
+
+    monkeypatch.setattr("cockpit.plots.bench.figure", figure)
+    for problem in ("fmnist_2c2d", "mnist_vae"):
+        folder.write(made("Adam", problem=problem, source="deepobs 1.1"), runs / "old" / problem)
+    call("plot", "-o", "a.png")
+    assert {(one.problem, one.source) for one in seen["front"]} == {
+        ("fmnist_2c2d", "cockpit"),
+        ("mnist_vae", "deepobs 1.1"),  # with no own run to stand behind
+    }
+    assert [(one.problem, one.source) for one in seen["behind"]] == [("fmnist_2c2d", "deepobs 1.1")]
 
 
 def test_plot_as_tex(runs: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def reference(seed: int, epochs: int, lr: float, l2: float) -> tuple[dict[str, l
             break
         net.train()
         seed_phase(seed, epoch, TRAINING)
-        for step, (x, y) in enumerate(splits.train.epoch(10, epoch_generator(seed, epoch, "fresh"))):
+        for step, (x, y) in enumerate(splits.train.epoch(10, epoch_generator(seed, epoch))):
             net.zero_grad()
             value = loss(net(x), y)
             value.backward()

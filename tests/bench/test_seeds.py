@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 import torch
 
-from cockpit.bench.seeds import epoch_generator, global_seed, model_seed
+from cockpit.bench.seeds import epoch_generator, epoch_generators, global_seed, model_seed
 from cockpit.core.errors import CockpitError
 
 
 def drawn(seed: int, epoch: int, order: str) -> tuple[int, ...]:
-    return tuple(torch.randperm(1000, generator=epoch_generator(seed, epoch, order)).tolist())
+    return tuple(torch.randperm(1000, generator=epoch_generators(seed, epoch, order)[-1]).tolist())
 
 
 def test_a_fresh_order_in_every_epoch_of_every_seed() -> None:
@@ -23,9 +23,14 @@ def test_a_fixed_order_leaves_out_the_same_samples() -> None:
     assert drawn(1, 0, "fixed") != drawn(2, 0, "fixed")
 
 
+def test_a_fixed_order_does_not_fix_the_augmentation() -> None:
+    first, later = (epoch_generators(1, epoch, "fixed")[0].initial_seed() for epoch in (0, 1))
+    assert first != later
+
+
 def test_no_two_purposes_share_a_stream() -> None:
     seeds = [global_seed(seed, epoch) for seed in range(50) for epoch in range(50)]
-    seeds += [epoch_generator(seed, epoch, "fresh").initial_seed() for seed in range(50) for epoch in range(50)]
+    seeds += [epoch_generator(seed, epoch).initial_seed() for seed in range(50) for epoch in range(50)]
     seeds += [model_seed(seed) for seed in range(50)]
     assert len({seed % 2**32 for seed in seeds}) == len(seeds)  # all that a generator on a CPU reads of a seed
 
@@ -43,11 +48,11 @@ def test_random_state_is_left_alone() -> None:
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", True, None])
 def test_wrong_seed(seed: Any) -> None:
-    for function in (model_seed, lambda seed: global_seed(seed, 0), lambda seed: epoch_generator(seed, 0, "fresh")):
+    for function in (model_seed, lambda seed: global_seed(seed, 0), lambda seed: epoch_generator(seed, 0)):
         with pytest.raises(CockpitError, match="give a whole number, 0 or more"):
             function(seed)
 
 
 def test_wrong_order() -> None:
     with pytest.raises(CockpitError, match="unknown order of mini-batches 'random'"):
-        epoch_generator(1, 1, "random")
+        epoch_generators(1, 1, "random")

@@ -26,8 +26,11 @@ class Samples:
     def steps(self, batch_size: int) -> int:
         return len(self) // batch_size
 
-    def epoch(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        order = torch.arange(len(self)) if generator is None else torch.randperm(len(self), generator=generator)
+    def epoch(
+        self, batch_size: int, generator: torch.Generator | None = None, shuffle: torch.Generator | None = None
+    ) -> Iterator[Batch]:
+        drawn = shuffle or generator
+        order = torch.arange(len(self)) if drawn is None else torch.randperm(len(self), generator=drawn)
         for rows in order[: self.steps(batch_size) * batch_size].split(batch_size):
             yield self.inputs[rows], self.targets[rows]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,20 @@ def test_results_without_runs_are_told_of(request: pytest.FixtureRequest, name: 
 
     with connect(request.getfixturevalue(name)) as client:
         assert client.get("/api/runs").json()["results_alone"] is alone
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_a_page_shows_what_is_imported_while_it_is_open(window: Any, results: Path, tmp_path: Path) -> None:
+    for name in ("own", "first"):
+        shutil.copytree(results / name, tmp_path / name)
+    with start(tmp_path, 0) as running:
+        tab = Tab(window, running.url)
+        tab.open("tab=bench")
+        tab.until("document.querySelectorAll('#bench tbody tr').length === 1")
+        write(result("Adam", 42, 3.0, "deepobs 1.1"), tmp_path / "old" / "seed_42")
+        tab.until("document.querySelectorAll('#bench tbody tr').length === 2")
+        tab.close()
 
 
 @needs_chromium

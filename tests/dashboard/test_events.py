@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from cockpit.dashboard import events as module
 from cockpit.dashboard import fleet as fleets
 from cockpit.dashboard.events import Events
 from cockpit.dashboard.fleet import Fleet
+from cockpit.results import folder as results
+from cockpit.results.result import Result
 
 
 def test_a_page_is_told_which_open_run_changed(tmp_path: Path) -> None:
@@ -72,6 +75,29 @@ def test_a_run_that_is_gone_and_comes_back_is_told_both_times(tmp_path: Path, mo
         return told
 
     assert asyncio.run(asyncio.wait_for(listen(), 20)) == [["run"], ["run"]]
+
+
+def test_a_page_is_told_of_results_that_come_without_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imported ones, while no run changes: added, changed, and gone again."""
+    monkeypatch.setattr(module, "PULSE", 0.02)
+    write(tmp_path / "run", steps=range(2))
+    old = Result("digits", "SGD", {"lr": 0.1}, 42, 64, 1, {"test_loss": [2.0, 1.0]}, source="deepobs 1.1")
+    there = tmp_path / "old" / "seed_42"
+    changes = [
+        lambda: results.write(old, there),
+        lambda: results.write(replace(old, epochs=12), there),
+        lambda: shutil.rmtree(there),
+    ]
+
+    async def listen() -> list[str]:
+        stream, told = Events(Fleet(tmp_path)).stream(), []
+        await anext(stream)
+        for change in changes:
+            await asyncio.to_thread(change)
+            told.append((await asyncio.wait_for(anext(stream), 5)).decode().strip())
+        return told
+
+    assert asyncio.run(listen()) == ['data: {"changed": [], "listed": true}'] * 3
 
 
 def test_silence_is_filled_with_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

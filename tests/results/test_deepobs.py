@@ -49,7 +49,7 @@ def test_version_1_2() -> None:
     assert (found.optimizer, found.source, found.schedule) == ("Adam", "deepobs 1.2", "constant")
     assert found.hyperparameters == {"lr": 0.01, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8}
     assert found.curves["valid_loss"][0] == 3.0
-    assert found.variant == {"order": "fixed", "held_out": False}
+    assert found.variant == {"order": "fixed", "held_out": False, "augmented_eval": True}
     assert found.batch_losses == [2.0, 1.5]  # each was stored twice
 
 
@@ -115,8 +115,18 @@ def test_schedules_and_l2() -> None:
     assert result({**OLD, **planned}).schedule == "0.1@2"  # epoch 3 of 3 is never trained
 
 
-def test_the_label_leak_of_cifar100_is_told() -> None:
-    assert result({**OLD, "testproblem": "cifar100_allcnnc"}).variant["label_leak"] is True
+@pytest.mark.parametrize(
+    ("problem", "old", "new"),
+    [
+        ("cifar100_allcnnc", {"label_leak", "augmented_eval"}, {"label_leak", "augmented_eval"}),
+        ("svhn_wrn164", {"augmented_eval", "cut"}, {"augmented_eval", "held_out"}),
+        ("tolstoi_char_rnn", {"whole_eval"}, set()),
+        ("fmnist_2c2d", set(), set()),
+    ],
+)
+def test_what_was_wrong_with_the_data_is_told(problem: str, old: set[str], new: set[str]) -> None:
+    assert result({**OLD, "testproblem": problem}).variant.keys() == {"validation", "order"} | old
+    assert result({**NEW, "testproblem": problem}).variant.keys() == {"order"} | new
 
 
 def test_folders_tell_what_a_file_lacks(tmp_path: Path) -> None:

@@ -98,6 +98,15 @@ def test_colours_go_by_row() -> None:
     )
 
 
+def test_a_target_that_was_never_reached_is_no_good_speed() -> None:
+    soon, late = made("Adam", accuracies=[0.1, 0.2, 0.3]), made("SGD", accuracies=[0.1, *[0.5] * 40, 0.93], epochs=41)
+    later = made("Momentum", accuracies=[0.1, *[0.5] * 45, 0.93], epochs=46)
+    (row,) = (line for line in as_latex(table([soon, late, later])).splitlines() if "speed" in line)
+    assert row == (
+        r" & speed (epochs) & \textgreater{} 2 & \cellcolor{green!0!red!35}46.0 & \cellcolor{green!100!red!35}41.0 \\"
+    )
+
+
 def test_render() -> None:
     assert set(FORMATS) == {"text", "markdown", "csv", "json", "latex"}
     assert render(small(), "csv") == as_csv(small())

@@ -23,6 +23,15 @@ def test_the_best_setting_of_each() -> None:
     assert cell.published is None
 
 
+def test_own_runs_are_not_hidden_by_imported_ones() -> None:
+    own, old = made("SGD", [2.0, 1.0, 0.5]), made("SGD", [2.0, 1.0, 0.1], source="deepobs 1.1")
+    found = table([own, old, made("Adam", source="deepobs 1.2")])
+    assert found.optimizers == ("Adam (deepobs 1.2)", "SGD", "SGD (deepobs 1.1)")
+    ends = {column: (cell.optimizer, cell.performance) for (_, column), cell in found.cells.items()}
+    assert (ends["SGD"], ends["SGD (deepobs 1.1)"]) == (("SGD", 0.5), ("SGD", 0.1))
+    assert table([old], published=True).optimizers == ("SGD",)  # from one source there is nothing to tell apart
+
+
 def test_order_and_choice() -> None:
     runs = [made(problem=name) for name in ("zebra", "mnist_vae", "apple", "quadratic_deep")]
     assert list(by_problem(runs)) == ["quadratic_deep", "mnist_vae", "apple", "zebra"]

@@ -70,6 +70,11 @@ def load(folder: Path) -> dict[str, Any] | None:
     return state
 
 
+def begun(folder: Path) -> bool:
+    """Whether a run has left a result or a state; neither is read."""
+    return (folder / results.NAME).is_file() or (folder / ROOM / STATE).is_file()
+
+
 def remove(folder: Path) -> None:
     """Forget the state."""
     (folder / ROOM / STATE).unlink(missing_ok=True)
@@ -86,7 +91,13 @@ def fit(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> No
     found, wanted = plain(found), plain(wanted)
     differing = [key for key in wanted if found.get(key) != wanted[key]]
     if differing:
-        told = "; ".join(f"{key} was {found.get(key)!r}, is {wanted[key]!r}" for key in differing)
+        told = "; ".join(_told(key, found.get(key), wanted) for key in differing)
         raise CockpitError(
             f"{folder} holds a run with other settings: {told}; give the same settings, another --out, or --again"
         )
+
+
+def _told(key: str, found: Any, wanted: Mapping[str, Any]) -> str:
+    if key == "code":
+        return f"the code of {wanted['optimizer']} was another (mark {found or 'none'}, now {wanted[key] or 'none'})"
+    return f"{key} was {found!r}, is {wanted[key]!r}"

@@ -40,6 +40,8 @@ def bench() -> None:
 @click.option("--label-leak", is_flag=True, help="cifar100: the label in the first pixel, as it once was.")
 @click.option("--not-held-out", is_flag=True, help="CIFAR-10, SVHN: validation data redrawn and trained on.")
 @click.option("--augmented-eval", is_flag=True, help="Augmented images also where the training loss is judged.")
+@click.option("--cut", is_flag=True, help="SVHN: train on the first 64,000 images only, as it once was.")
+@click.option("--whole-eval", is_flag=True, help="tolstoi_char_rnn: the whole training text where its loss is judged.")
 @click.option("--log-interval", type=click.IntRange(min=1), default=10, show_default=True, help="Steps.")
 @click.option("--again", is_flag=True, help="Begin again, also what is complete.")
 def run(problem: str, seed: int | None, seeds: int | None, **options: Any) -> None:

@@ -31,8 +31,8 @@ def evaluate(
             losses.append(full(problem.losses(outputs, targets)).mean())
             if problem.accuracies is not None:
                 accuracies.append(full(problem.accuracies(outputs, targets)).sum())  # whole numbers stay exact
-    found = {"loss": _mean(losses) + float(problem.regularisation(model))}
-    return found | ({"accuracy": _mean(accuracies) / batch_size} if problem.accuracies is not None else {})
+    found = {"loss": mean(losses) + float(problem.regularisation(model))}
+    return found | ({"accuracy": mean(accuracies) / batch_size} if problem.accuracies is not None else {})
 
 
 def evaluate_all(
@@ -70,6 +70,6 @@ def check_sizes(splits: Splits, batch_size: int) -> None:
             )
 
 
-def _mean(values: list[Tensor]) -> float:
-    """Of batch values, fetched from the device in one piece."""
+def mean(values: list[Tensor]) -> float:
+    """The mean of batch values, fetched from the device in one piece."""
     return torch.stack(values).cpu().double().mean().item()

@@ -15,7 +15,7 @@ def run_folder(
     out: Path, problem: str, optimizer: str, hyperparameters: Mapping[str, Any], extras: Mapping[str, Any], seed: int
 ) -> Path:
     """The folder of one run."""
-    return out / safe(problem) / safe(optimizer) / settings(hyperparameters, extras) / f"seed_{seed}"
+    return out / _short(safe(problem)) / _short(safe(optimizer)) / settings(hyperparameters, extras) / f"seed_{seed}"
 
 
 def settings(hyperparameters: Mapping[str, Any], extras: Mapping[str, Any]) -> str:
@@ -28,7 +28,8 @@ def settings(hyperparameters: Mapping[str, Any], extras: Mapping[str, Any]) -> s
 
 def safe(text: str) -> str:
     """A text in characters that every disk takes in a name."""
-    return re.sub(r"[^A-Za-z0-9_.,+@-]+", "-", text).strip("-.") or "unnamed"
+    found = re.sub(r"[^A-Za-z0-9_.,+@-]+", "-", text).strip("-.")
+    return found or f"unnamed-{_digest(text)}"  # one such name is not another
 
 
 def _text(name: str, value: Any) -> str:
@@ -45,4 +46,8 @@ def _short(text: str) -> str:
     """Cut a name that a disk would refuse; its end still tells it from others."""
     if len(text) <= LONGEST:
         return text
-    return f"{text[: LONGEST - 14].rstrip('_')}__{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return f"{text[: LONGEST - 14].rstrip('_')}__{_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]

@@ -19,7 +19,7 @@ from cockpit.bench.evaluation import check_sizes
 from cockpit.bench.optimizers import Choice, unwrapped
 from cockpit.bench.plan import Plan, make_plan
 from cockpit.bench.schedules import Schedule, label
-from cockpit.bench.seeds import epoch_generator, model_seed
+from cockpit.bench.seeds import epoch_generators, model_seed
 from cockpit.core.errors import CockpitError, unknown
 from cockpit.problems._base import Batches, Place, Problem, Splits, Variant
 from cockpit.results.result import Result
@@ -93,15 +93,15 @@ class _Averaged:
         names = [name for name, _ in self.model.named_parameters()]
         return {name: torch.stack([model.get_parameter(name).detach() for model in models]) for name in names}
 
-    def means(self, batches: Batches, generator: torch.Generator | None = None) -> Sample:
+    def means(self, batches: Batches, *generators: torch.Generator) -> Sample:
         """The mean sample of each batch, [steps, ...]."""
-        means = [(inputs.mean(0), targets.mean(0)) for inputs, targets in batches.epoch(self.batch_size, generator)]
+        means = [(inputs.mean(0), targets.mean(0)) for inputs, targets in batches.epoch(self.batch_size, *generators)]
         inputs, targets = zip(*means, strict=True)
         return torch.stack(inputs), torch.stack(targets)
 
     def epoch(self, seeds: Sequence[int], copies: int, number: int, order: str) -> list[Sample]:
         """What each step of an epoch sees: a mean sample for each run."""
-        means = [self.means(self.splits.train, epoch_generator(seed, number, order)) for seed in seeds]
+        means = [self.means(self.splits.train, *epoch_generators(seed, number, order)) for seed in seeds]
         inputs, targets = (torch.cat([torch.stack(part, 1)] * copies, 1) for part in zip(*means, strict=True))
         return list(zip(inputs, targets, strict=True))
 

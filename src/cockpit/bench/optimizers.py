@@ -2,7 +2,10 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -11,6 +14,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from cockpit.bench import origin
 from cockpit.core.errors import CockpitError, unknown
 
 Make = Callable[..., Optimizer]
@@ -53,13 +57,17 @@ class Choice:
     name: str
     hyperparameters: dict[str, Any]  # flat: beta1 and beta2, not betas; always with "lr"
     make: Make
+    code: str | None = None  # a mark of the optimizer's code, where that is not torch's
 
     def build(self, parameters: Iterable[Any]) -> Optimizer:
         """Make the optimizer of these parameters (or groups of them)."""
         try:
-            return self.make(parameters, **_packed(self.make, self.hyperparameters))
+            made = self.make(parameters, **_packed(self.make, self.hyperparameters))
         except (TypeError, ValueError) as error:
             raise CockpitError(f"{self.name} with {self.hyperparameters} cannot be made: {error}") from error
+        if not (hasattr(made, "step") and hasattr(made, "param_groups")):
+            raise CockpitError(f"{self.name} makes {made!r}; return a torch.optim.Optimizer")
+        return made
 
     @property
     def needs_closure(self) -> bool:
@@ -75,14 +83,15 @@ def choose(optimizer: str | Make, **hyperparameters: Any) -> Choice:
     A name of torch or of the benchmark counts in any case of letters; ``"package.module:Class"`` is imported.
     ``beta1`` and ``beta2`` may stand for ``betas``. What is not given has the benchmark's published default where the
     choice is by name, or else the optimizer's own. A ``functools.partial`` adds what it binds; a lambda, which has no
-    name, is called after the optimizer that it makes.
+    name, is called after the optimizer that it makes. What is not torch's is called by its module, too, and its code
+    is marked: two that share a name are never taken for one.
     """
     name, make = _found(optimizer)
     settings = _defaults(name, make, optimizer) | _flat(_bound(optimizer)) | _flat(hyperparameters)
     _check(name, make, settings)
     if "lr" in settings:
         settings["lr"] = float(settings["lr"])
-    choice = Choice(name, settings, make)
+    choice = Choice(name, settings, make, origin.mark(unwrapped(make)))
     if "lr" not in settings or _is_torchs(make):
         shape = (1, 1) if name == "Muon" else (1,)  # Muon takes matrices only
         built = choice.build([torch.nn.Parameter(torch.zeros(shape))])  # torch finds values that make no sense here
@@ -135,7 +144,8 @@ def _told(choice: Choice) -> Choice:
         ) from error
     defaults = {key: taken.default for key, taken in _signature(type(built)).items()}
     own = {key: value for key, value in built.defaults.items() if key in defaults and value != defaults[key]}
-    return Choice(type(built).__name__, _flat(own) | choice.hyperparameters, choice.make)
+    known = _flat(own) | choice.hyperparameters
+    return Choice(origin.named(type(built)), known, choice.make, origin.mark(type(built)))
 
 
 def _is_optimizer(thing: object) -> bool:
@@ -153,8 +163,7 @@ def _found(optimizer: str | Make) -> tuple[str, Make]:
             raise CockpitError(
                 f"optimizer is {optimizer!r}; give a name, an optimizer class, or a function that makes one"
             )
-        inner = unwrapped(optimizer)
-        return getattr(inner, "__name__", type(inner).__name__), optimizer
+        return _called(optimizer), optimizer
     if ":" in optimizer:
         return _imported(optimizer)
     known = {name.lower(): (name, make) for name, make in named().items()}
@@ -166,14 +175,31 @@ def _found(optimizer: str | Make) -> tuple[str, Make]:
 def _imported(path: str) -> tuple[str, Make]:
     module, _, name = path.partition(":")
     try:
-        make = getattr(import_module(module), name)
+        with _here():
+            make = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise CockpitError(
             f"optimizer {path!r} cannot be imported: {error}; give it as package.module:Class"
         ) from error
     if not callable(make):
         raise CockpitError(f"optimizer {path!r} is {make!r}; give a class or a function that makes an optimizer")
-    return name, make
+    return _called(make), make
+
+
+@contextmanager
+def _here() -> Iterator[None]:
+    """Look for modules in the working directory, too, after all other places."""
+    before = list(sys.path)
+    sys.path.append(os.getcwd())
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _called(make: Make) -> str:
+    inner = unwrapped(make)
+    return NAMELESS if getattr(inner, "__name__", None) == NAMELESS else origin.named(inner)
 
 
 def _signature(make: Make) -> dict[str, inspect.Parameter]:

@@ -1,10 +1,13 @@
 """What a run is to do, complete and checked: the problem as it is set up, the optimizer, and every number."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from torch import device
 from torch.optim import Optimizer
 
 from cockpit import problems
@@ -22,6 +25,8 @@ MEANT: dict[str, tuple[str, ...]] = {
     "label_leak": ("cifar100_",),
     "held_out": ("cifar10_", "svhn_"),
     "augmented_eval": ("cifar10_", "cifar100_", "svhn_", "imagenet_"),
+    "cut": ("svhn_",),
+    "whole_eval": ("tolstoi_char_rnn",),
 }
 
 Chosen = str | type[Optimizer] | Choice | Callable[..., Optimizer]
@@ -43,6 +48,11 @@ class Plan:
     log_interval: int
     extras: Mapping[str, Any]  # what differs from the problem's own, by the names that a folder has
 
+    @property
+    def title(self) -> str:
+        """What it is, but for the seed, in a few words."""
+        return f"{self.problem.name} {self.choice.name} lr {self.choice.hyperparameters['lr']:.3g}"
+
     def folder(self, out: Path) -> Path:
         """Where the run lies below a folder of runs."""
         return run_folder(out, self.problem.name, self.choice.name, self.choice.hyperparameters, self.extras, self.seed)
@@ -63,13 +73,14 @@ class Plan:
             variant=own | others,
             log_interval=self.log_interval,
             complete=False,
+            code=self.choice.code,
         )
 
     def settings(self) -> dict[str, Any]:
         """What must be the same for a run to be continued."""
         known = asdict(self.result())
         names = ("problem", "optimizer", "hyperparameters", "seed", "batch_size", "epochs", "schedule", "variant")
-        return {name: known[name] for name in (*names, "log_interval")}
+        return {name: known[name] for name in (*names, "log_interval", "code")}
 
 
 def make_plan(
@@ -92,17 +103,15 @@ def make_plan(
     own = problems.get(problem) if isinstance(problem, str) else problem
     if not isinstance(own, Problem):
         raise CockpitError(f"problem is {problem!r}; give a name or a cockpit.problems.Problem")
-    if own.name in problems.names() and own != problems.get(own.name):
+    if own.name in problems.names() and not _same(own, problems.get(own.name)):
         raise CockpitError(f"{own.name} is the name of another problem, whose runs are known by it; give yours its own")
     _check_variant(variant, own.name)
     number = _length("epochs", epochs, own.epochs, own.name, least=0)
     size = _length("batch_size", batch_size, own.batch_size, own.name, least=1)
-    _whole("seed", seed, 0, 2**63 - 1)
+    seed = _whole("seed", seed, 0, 2**63 - 1)
     _whole("log_interval", log_interval, 1)
     rates.check(schedule, number)
-    adapted = problems.adapt(own, variant)
-    if l2 is not None:
-        adapted = replace(adapted, l2=_factor(l2))
+    adapted = _adapted(own, variant, l2)
     return Plan(
         adapted,
         _choice(optimizer, hyperparameters),
@@ -116,6 +125,31 @@ def make_plan(
         log_interval,
         _extras(own, number, size, schedule, variant, adapted.l2, amp, compile),
     )
+
+
+def _adapted(own: Problem, variant: Variant, l2: float | None) -> Problem:
+    """The problem as it is set up."""
+    adapted = problems.adapt(own, variant)
+    if l2 is None:
+        return adapted
+    adapted = replace(adapted, l2=_factor(l2))
+    if own.name in problems.names():
+        with device("meta"):
+            adapted.regularisation(adapted.model(0))  # says if there is nothing to regularise
+    return adapted
+
+
+def _same(one: Problem, other: Problem) -> bool:
+    """Whether two problems are the same but for what is said about them; a copy of a partial is not equal to it."""
+
+    def parts(value: Any) -> Any:
+        if not isinstance(value, partial):
+            return value
+        bound = {name: parts(inner) for name, inner in value.keywords.items()}
+        return partial, parts(value.func), tuple(map(parts, value.args)), bound
+
+    names = [field.name for field in fields(Problem) if field.name not in ("summary", "paper")]
+    return all(parts(getattr(one, name)) == parts(getattr(other, name)) for name in names)
 
 
 def meant(variant: Variant, problem: str) -> Variant:
@@ -155,6 +189,8 @@ def _extras(
         "label_leak": variant.label_leak or None,
         "not_held_out": None if variant.held_out else True,
         "augmented_eval": variant.augmented_eval or None,
+        "cut": variant.cut or None,
+        "whole_eval": variant.whole_eval or None,
         "l2": None if l2 == own.l2 else l2,
         "amp": amp,
         "compile": compile or None,
@@ -179,11 +215,11 @@ def _length(name: str, given: int | None, own: int | None, problem: str, least: 
 
 
 def _whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise CockpitError(f"{name} is {value!r}; give a whole number, {least} or more")
-    if most is not None and value > most:
+    if most is not None and int(value) > most:
         raise CockpitError(f"{name} is {value}; give a whole number, {most} or less")
-    return value
+    return int(value)
 
 
 def _factor(l2: Any) -> float:

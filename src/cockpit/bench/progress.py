@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+from rich.table import Column
 
 from cockpit.results.result import Result
 
@@ -100,14 +101,14 @@ def shown(console: Console) -> Iterator[Progress]:
     if not console.is_terminal:
         yield Lines(lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
         return
+    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)  # a narrow terminal cuts here, not the time that remains
     columns = (
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
+        BarColumn(bar_width=12),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[said]}", markup=False),
+        TextColumn("{task.fields[said]}", markup=False, table_column=rest),
     )
-    with Bars(*columns, console=console, transient=True) as bars:
+    with Bars(*columns, console=console, transient=True, expand=True) as bars:
         yield Bar(console, bars)
 
 

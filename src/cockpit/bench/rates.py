@@ -10,7 +10,7 @@ from torch import nn, zeros
 from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from cockpit.bench import schedules
+from cockpit.bench import origin, schedules
 from cockpit.core.errors import CockpitError
 from cockpit.core.plain import plain
 
@@ -83,10 +83,13 @@ def label(given: Given, epochs: int) -> str:
     if isinstance(given, str):
         return given
     inner, bound = _unwrapped(given), given.keywords if isinstance(given, partial) else {}
-    name = _name(given)
-    if isinstance(inner, type) and not getattr(given, "args", ()) and all(map(_is_plain, bound.values())):
+    name, settled = _name(given), not getattr(given, "args", ()) and all(map(_is_plain, bound.values()))
+    if isinstance(inner, type) and settled and origin.is_torchs(inner):
         return "_".join([name, *(f"{key}_{_text(value)}" for key, value in bound.items())])
-    return f"{name}_{hashlib.sha256(json.dumps(_tried(given, epochs)).encode()).hexdigest()[:8]}"
+    known = _tried(given, epochs)
+    if isinstance(inner, type) and not origin.is_torchs(inner):  # it may follow what no trial shows
+        known = [known, origin.named(inner), origin.mark(inner)]
+    return f"{name}_{hashlib.sha256(json.dumps(known).encode()).hexdigest()[:8]}"
 
 
 def _tried(given: Any, epochs: int) -> list[Any]:

@@ -74,8 +74,8 @@ def plot(
     """Draw learning curves, sensitivity, speed, or how runs ended."""
     from cockpit.plots.bench import figure
 
-    results = _given(folders)
-    made = figure(results, kind, out, _read(baselines), problems=problems or None, **options)
+    results, behind = _apart(_given(folders))
+    made = figure(results, kind, out, behind + _read(baselines), problems=problems or None, **options)
     click.echo(f"{made}  {made.stat().st_size:,} bytes")
 
 
@@ -152,6 +152,13 @@ def _given(folders: Sequence[Path]) -> "list[Result]":
         where = ", ".join(map(str, places))
         raise CockpitError(f"no results in {where}; make some with `cockpit bench run`, or give another FOLDER")
     return found
+
+
+def _apart(results: "Sequence[Result]") -> "tuple[list[Result], list[Result]]":
+    """Own results in front, imported ones behind them; those of a problem that has no own are in front."""
+    own = {one.problem for one in results if one.source == "cockpit"}
+    behind = [one for one in results if one.source != "cockpit" and one.problem in own]
+    return [one for one in results if one.source == "cockpit" or one.problem not in own], behind
 
 
 def _read(places: Sequence[Path], batch_losses: bool = False) -> "list[Result]":

@@ -17,7 +17,7 @@ from cockpit.bench.plan import Plan
 from cockpit.bench.progress import Progress, described
 from cockpit.bench.randomness import EVALUATION, TRAINING, evaluation_seed, seed_phase
 from cockpit.bench.rates import Rates
-from cockpit.bench.seeds import epoch_generator, model_seed
+from cockpit.bench.seeds import epoch_generator, epoch_generators, model_seed
 from cockpit.bench.training import Training
 from cockpit.core.errors import CockpitError
 from cockpit.core.plain import plain
@@ -49,13 +49,13 @@ class Run:
     """A model on its way; ``result`` is what is known so far."""
 
     def __init__(self, plan: Plan, folder: Path, splits: Splits, device: torch.device, progress: Progress) -> None:
-        self._plan, self._folder, self._splits, self._device, self._progress = plan, folder, splits, device, progress
+        self.plan, self._folder, self._splits, self._device, self._progress = plan, folder, splits, device, progress
         self._steps = splits.train.steps(plan.batch_size)  # of an epoch
-        self._model = plan.problem.model(model_seed(plan.seed)).to(device)
+        self.model = plan.problem.model(model_seed(plan.seed)).to(device)
         if plan.compile:
-            self._model.compile(backend=plan.compile if isinstance(plan.compile, str) else "inductor")
-        self._optimizer = plan.choice.build(self._model.parameters())
-        self._rates = Rates(plan.schedule, self._optimizer, plan.epochs)
+            self.model.compile(backend=plan.compile if isinstance(plan.compile, str) else "inductor")
+        self.optimizer = plan.choice.build(self.model.parameters())
+        self.rates = Rates(plan.schedule, self.optimizer, plan.epochs)
         self._scaler = precision.scaler(plan.amp)
         self._kept = time.monotonic()  # when the state was last written
         self.result = plan.result()
@@ -65,26 +65,31 @@ class Run:
         if state is not None:
             self._restore(state)
         epoch = self._epochs_done
-        self._progress.begin(self._title, self._plan.epochs * self._steps, epoch * self._steps)
-        with self._live(preset, every, epoch) as live:
+        self._progress.begin(self._title, self.plan.epochs * self._steps, epoch * self._steps)
+        with self.live(preset, every, epoch) as live:
             training = self._training(live)
             if state is None:
-                self._judge(0, live)
+                self.judged(0, self._evaluate(0), live)
             else:
                 for earlier in range(epoch + 1):  # a process that is killed may not have written all of them
                     self._log(live, earlier)
             while not self.result.complete:
-                self._train(epoch, training, live)
+                self.trained(epoch, *self._train(epoch, training, live))
                 epoch += 1
-                self._judge(epoch, live)
-        checkpoint.remove(self._folder)
-        self._progress.end(self._said())
+                self.judged(epoch, self._evaluate(epoch), live)
+        self._progress.end(self.end())
         return self.result
+
+    def end(self) -> str:
+        """Forget what a continued run would need; returns what is to be said of the run."""
+        checkpoint.remove(self._folder)
+        if self.result.diverged is not None:
+            return f"{self._folder}: diverged in epoch {self.result.diverged}, the loss was no longer finite"
+        return f"{self._folder}: {described(self.result)}"
 
     @property
     def _title(self) -> str:
-        rate = self._plan.choice.hyperparameters.get("lr")
-        return f"{self._plan.problem.name} {self._plan.choice.name} lr {rate:.3g} seed {self._plan.seed}"
+        return f"{self.plan.title} seed {self.plan.seed}"
 
     @property
     def _epochs_done(self) -> int:
@@ -92,21 +97,24 @@ class Run:
 
     # ---- an epoch
 
-    def _train(self, epoch: int, training: Training, live: Live) -> None:
-        """Train one pass, and keep the losses before the first one that is not finite."""
-        plan = self._plan
-        self._rates.begin(epoch)
+    def _train(self, epoch: int, training: Training, live: Live) -> tuple[Tensor, float]:
+        """Train one pass; returns the losses, and the seconds it took."""
+        plan = self.plan
+        self.rates.begin(epoch)
         seed_phase(plan.seed, epoch, TRAINING, self._device)
-        batches = self._splits.train.epoch(plan.batch_size, epoch_generator(plan.seed, epoch, plan.variant.order))
+        batches = self._splits.train.epoch(plan.batch_size, *epoch_generators(plan.seed, epoch, plan.variant.order))
 
         def tick(loss: Tensor) -> None:
             live.stepped(loss)
             self._progress.step()
 
-        losses, seconds = timed(lambda: training.epoch(batches, tick), self._device)
+        return timed(lambda: training.epoch(batches, tick), self._device)
+
+    def trained(self, epoch: int, losses: Tensor, seconds: float) -> None:
+        """An epoch was trained: keep the losses before the first one that is not finite."""
         finite = losses.isfinite()
         whole = len(losses) if bool(finite.all()) else int(finite.int().argmin())
-        logged = losses[:whole][:: plan.log_interval].tolist()
+        logged = losses[:whole][:: self.plan.log_interval].tolist()
         self.result = replace(
             self.result,
             batch_losses=[*self.result.batch_losses, *logged],
@@ -114,11 +122,11 @@ class Run:
             diverged=None if whole == len(losses) else epoch + 1,  # counted from 1: there is no value after it
         )
 
-    def _judge(self, epoch: int, live: Live) -> None:
-        """Evaluate after so many epochs, unless the last one has diverged, and keep everything."""
-        if self.result.diverged is None:
-            self._evaluate(epoch)
-        over = epoch == self._plan.epochs or self.result.diverged is not None
+    def judged(self, epoch: int, found: dict[str, float] | None, live: Live) -> None:
+        """The model was evaluated after so many epochs, unless the last one has diverged: keep everything."""
+        if found is not None:
+            self._add(epoch, found)
+        over = epoch == self.plan.epochs or self.result.diverged is not None
         self.result = replace(self.result, complete=over)
         if self.result.diverged is None:
             self._log(live, epoch)  # before the result: a run that is complete is never opened again
@@ -129,45 +137,50 @@ class Run:
         if self.result.diverged is None:
             self._progress.epoch(epoch, self.result)
 
-    def _evaluate(self, epoch: int) -> None:
-        plan = self._plan
+    def _evaluate(self, epoch: int) -> dict[str, float] | None:
+        plan = self.plan
+        if self.result.diverged is not None:
+            return None
         seed_phase(plan.seed, epoch, EVALUATION, self._device)
-        found = evaluate_all(
+        return evaluate_all(
             plan.problem,
-            self._model,
+            self.model,
             self._splits,
             plan.batch_size,
             precision.autocast(plan.amp, self._device),
             None if plan.variant.held_out else torch.Generator().manual_seed(evaluation_seed(plan.seed, epoch)),
-            epoch_generator(plan.seed, 0, "fixed") if plan.variant.augmented_eval else None,
+            epoch_generator(plan.seed, 0) if plan.variant.augmented_eval else None,
         )
+
+    def _add(self, epoch: int, found: dict[str, float]) -> None:
+        """Continue the curves, unless the model has diverged."""
         if not all(map(math.isfinite, found.values())):
             self.result = replace(self.result, diverged=epoch)
             return
         curves = {metric: [*self.result.curves.get(metric, ()), value] for metric, value in found.items()}
         self.result = replace(self.result, curves=curves)
         if epoch:
-            self._rates.end(found)
+            self.rates.end(found)
 
     # ---- what is recorded
 
-    def _live(self, preset: str | None, every: int | None, epoch: int) -> Live:
+    def live(self, preset: str | None, every: int | None, epoch: int) -> Live:
         """Record the run; without a preset only what training knows anyway."""
-        parts = self._model, self._optimizer, self._folder
-        step, steps = epoch * self._steps, max(self._plan.epochs * self._steps, 1)
+        parts = self.model, self.optimizer, self._folder
+        step, steps = epoch * self._steps, max(self.plan.epochs * self._steps, 1)
         if preset is None:
-            return Plain(*parts, interval=self._plan.log_interval, name=self._title, step=step, steps=steps)
+            return Plain(*parts, interval=self.plan.log_interval, name=self._title, step=step, steps=steps)
         return Watched(
             *parts, preset=preset, every=every, scaler=self._scaler, name=self._title, step=step, steps=steps
         )
 
     def _training(self, live: Live) -> Training:
         return Training(
-            self._plan.problem,
-            self._model,
-            self._optimizer,
-            closure=self._plan.choice.needs_closure,
-            autocast=precision.autocast(self._plan.amp, self._device),
+            self.plan.problem,
+            self.model,
+            self.optimizer,
+            closure=self.plan.choice.needs_closure,
+            autocast=precision.autocast(self.plan.amp, self._device),
             scaler=self._scaler,
             mean=live.mean,
         )
@@ -176,11 +189,6 @@ class Run:
         """Show an epoch's values of the curves beside what is measured, at the last step that they include."""
         found = {metric: values[epoch] for metric, values in self.result.curves.items()}
         live.log(max(epoch * self._steps - 1, 0), found)
-
-    def _said(self) -> str:
-        if self.result.diverged is not None:
-            return f"{self._folder}: diverged in epoch {self.result.diverged}, the loss was no longer finite"
-        return f"{self._folder}: {described(self.result)}"
 
     # ---- what a continued run needs
 
@@ -191,10 +199,10 @@ class Run:
 
     def _state(self) -> dict[str, Any]:
         return {
-            "settings": plain(self._plan.settings()),
-            "model": self._model.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-            "rates": self._rates.state_dict(),
+            "settings": plain(self.plan.settings()),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "rates": self.rates.state_dict(),
             "scaler": None if self._scaler is None else self._scaler.state_dict(),
             "curves": self.result.curves,
             "batch_losses": self.result.batch_losses,
@@ -203,9 +211,9 @@ class Run:
 
     def _restore(self, state: dict[str, Any]) -> None:
         try:
-            self._model.load_state_dict(state["model"])
-            self._optimizer.load_state_dict(state["optimizer"])
-            self._rates.load_state_dict(state["rates"])
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.rates.load_state_dict(state["rates"])
             if self._scaler is not None:
                 self._scaler.load_state_dict(state["scaler"])
             known = {name: state[name] for name in ("curves", "batch_losses", "seconds")}

@@ -1,6 +1,7 @@
 """Train a problem with an optimizer: judged after every epoch, recorded live, continued where it stopped."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,7 +17,8 @@ from cockpit.bench.progress import Progress, Silent
 from cockpit.bench.randomness import TRAINING, seed_phase, unchanged
 from cockpit.bench.reporting import default_folder
 from cockpit.bench.run import Run, on_device, timed
-from cockpit.bench.seeds import epoch_generator, model_seed
+from cockpit.bench.seeds import epoch_generators, model_seed
+from cockpit.bench.together import Group, groups
 from cockpit.bench.training import Training
 from cockpit.core.errors import CockpitError
 from cockpit.problems._base import Place, Problem, Splits, Variant
@@ -65,6 +67,37 @@ class Session:
                 run = Run(plan, folder, splits, self.device, self.progress)
                 return run.go(state, self.watch, self.every)
 
+    def run_all(self, plans: Sequence[Plan]) -> list[Result]:
+        """Carry out several plans, in step where that gives the same numbers sooner, else one after the other."""
+        done: dict[int, Result] = {}
+        if self.watch is None and self.device.type == "cpu":
+            for group in groups([plan for plan in plans if self._begins(plan)]):
+                done |= self._run_group(group)
+        return [done.get(plan.seed) or self.run(plan) for plan in plans]
+
+    def _begins(self, plan: Plan) -> bool:
+        """Whether nothing was done of a plan, or nothing of that counts."""
+        folder = plan.folder(self.out)
+        return not (self.resume and checkpoint.begun(folder))
+
+    def _run_group(self, plans: Sequence[Plan]) -> dict[int, Result]:
+        """Carry out plans in step, by seed; none of them where this machine would not give the same numbers."""
+        splits = self.splits
+        check_sizes(splits, plans[0].batch_size)
+        with ExitStack() as stack:
+            for plan in plans:
+                stack.enter_context(checkpoint.alone(plan.folder(self.out)))
+            if not all(map(self._begins, plans)):  # who held a folder until now has used it
+                return {}
+            stack.enter_context(unchanged(self.device))
+            runs = [Run(plan, plan.folder(self.out), splits, self.device, Silent()) for plan in plans]
+            group = Group(runs, splits, self.progress)
+            if not group.agrees():
+                return {}
+            for plan in plans:
+                checkpoint.clear(plan.folder(self.out))
+            return {result.seed: result for result in group.go()}
+
     def _finished(self, plan: Plan, folder: Path) -> Result | None:
         found = checkpoint.read_result(folder) if self.resume else None
         if found is None or not found.complete:
@@ -101,7 +134,7 @@ def bench(
     progress: Progress | None = None,
     **hyperparameters: Any,
 ) -> list[Result]:
-    """Train with several seeds, one run after the other.
+    """Train with several seeds: one run after the other, small ones in step, with the same numbers either way.
 
     Args:
         problem: Its name, or a problem of your own.
@@ -151,7 +184,7 @@ def bench(
     folder = default_folder() if out is None else Path(out)
     told = Silent() if progress is None else progress
     session = Session(first.problem, first.variant, place, where, folder, watch, every, resume, told)
-    return [session.run(plan) for plan in plans]
+    return session.run_all(plans)
 
 
 def _check(seeds: Any, watch: str | None, every: Any, place: Any) -> None:
@@ -186,7 +219,7 @@ def train_seconds(
         seconds = 0.0
         for epoch in range(epochs):
             seed_phase(seed, epoch, TRAINING, where)
-            batches = splits.train.epoch(plan.batch_size, epoch_generator(seed, epoch, plan.variant.order))
+            batches = splits.train.epoch(plan.batch_size, *epoch_generators(seed, epoch, plan.variant.order))
             _, taken = timed(partial(training.epoch, batches), where)
             seconds += taken
     return seconds

@@ -23,11 +23,17 @@ def model_seed(seed: int) -> int:
     return int(seed)
 
 
-def epoch_generator(seed: int, epoch: int, order: str) -> torch.Generator:
-    """The generator that orders (and augments) the mini-batches of an epoch; a fixed order is that of epoch 0."""
+def epoch_generator(seed: int, epoch: int) -> torch.Generator:
+    """The generator that orders and augments the mini-batches of an epoch."""
+    return torch.Generator().manual_seed(_mixed(_ORDER, seed, epoch))
+
+
+def epoch_generators(seed: int, epoch: int, order: str) -> tuple[torch.Generator, ...]:
+    """What ``Batches.epoch`` draws from: a fixed order is that of epoch 0, under an augmentation that still changes."""
     if order not in ORDERS:
         raise unknown("order of mini-batches", order, ORDERS)
-    return torch.Generator().manual_seed(_mixed(_ORDER, seed, 0 if order == "fixed" else epoch))
+    own = epoch_generator(seed, epoch)
+    return (own, epoch_generator(seed, 0)) if order == "fixed" else (own,)
 
 
 def global_seed(seed: int, epoch: int) -> int:

@@ -38,6 +38,8 @@ def work(
     label_leak: bool,
     not_held_out: bool,
     augmented_eval: bool,
+    cut: bool,
+    whole_eval: bool,
     amp: str | None,
     again: bool,
     **options: Any,
@@ -45,7 +47,7 @@ def work(
     """Train a problem, or all of a group, with every seed; what cannot be trained does not stop the rest of a group."""
     names = chosen(problem)
     choice = choose(optimizer, **hyperparameters(lr, settings))
-    variant = Variant(not no_validation, order, hessian, label_leak, not not_held_out, augmented_eval)
+    variant = Variant(not no_validation, order, hessian, label_leak, not not_held_out, augmented_eval, cut, whole_eval)
     place = Place(data_dir or default_place().folder, download=not no_download)
     done: list[list[Result]] = []
     failed: list[str] = []
@@ -86,7 +88,8 @@ def table(groups: Iterable[Sequence[Result]]) -> Table:
     """Final and best test metric, mean and deviation over seeds."""
     made = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("problem", "optimizer", "metric", "final", "best", "seeds"):
-        made.add_column(heading, justify="right" if heading in ("final", "best", "seeds") else "left", no_wrap=True)
+        number = heading in ("final", "best", "seeds")  # which is never cut; words are folded where there is no room
+        made.add_column(heading, justify="right" if number else "left", no_wrap=number, overflow="fold")
     for results in groups:
         first = results[0]
         lasting = [one for one in results if one.diverged is None]

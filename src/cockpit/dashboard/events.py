@@ -9,7 +9,7 @@ from cockpit.dashboard.fleet import Fleet
 PULSE = 0.2  # seconds between two looks at the runs
 HEARTBEAT = 15.0  # seconds of silence after which a comment keeps the connection open
 
-Marks = tuple[Mapping[str, str], Mapping[str, int]]
+Marks = tuple[Mapping[str, str], Mapping[str, int], int]  # of listed runs, of open ones, of benchmark results
 
 
 class Events:
@@ -18,12 +18,12 @@ class Events:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self._closing = False
-        self._marks: Marks = ({}, {})
+        self._marks: Marks = ({}, {}, 0)
         self._looked = float("-inf")
         self._looking = asyncio.Lock()
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Yield the ids of the runs that changed since the last message, and whether the list did."""
+        """Yield the ids of the runs that changed since the last message, and whether the list or the results did."""
         seen = await self._look()
         yield b"retry: 1000\n\n" + _message([], True)
         quiet = 0.0
@@ -32,7 +32,7 @@ class Events:
             quiet += PULSE
             now = await self._look()
             changed = _changed(seen, now)
-            listed = now[0] != seen[0]
+            listed = (now[0], now[2]) != (seen[0], seen[2])
             seen = now
             if changed or listed:
                 yield _message(changed, listed)

@@ -11,6 +11,7 @@ from pathlib import Path
 from cockpit import store
 from cockpit.core.errors import CockpitError
 from cockpit.panels.theme import RUNS
+from cockpit.results import folder as results
 from cockpit.store.run import StoredRun
 
 LISTED = 0.4  # seconds for which a listing is good enough
@@ -34,6 +35,7 @@ class Fleet:
         self.folder = folder
         self._lock = threading.Lock()
         self._infos: list[store.RunInfo] = []
+        self._results = 0  # a mark of the benchmark results
         self._due = float("-inf")
         self._open: OrderedDict[str, _Held] = OrderedDict()
         self._colours: dict[str, str] = {}
@@ -44,6 +46,7 @@ class Fleet:
             begin = time.monotonic()
             if begin > self._due:
                 self._infos = [_addressed(info) for info in store.runs(self.folder)]
+                self._results = results.mark(self.folder)
                 done = time.monotonic()
                 self._due = done + max(LISTED, PATIENCE * (done - begin))
                 there = {info.id for info in self._infos}
@@ -78,14 +81,17 @@ class Fleet:
                 one.run.refresh()
             yield [held[ident].run for ident in held]
 
-    def pulse(self) -> tuple[dict[str, str], dict[str, int]]:
-        """Marks that change: for each run with what the list shows, for each open one with what its panels show."""
+    def pulse(self) -> tuple[dict[str, str], dict[str, int], int]:
+        """Marks that change: for each run with what the list shows, for each open one with what its panels show.
+
+        The last one changes with the results of a benchmark, which may come without any run.
+        """
         listed = {
             info.id: f"{info.name} {info.state} {info.updated} {info.reached} {info.loss} {info.steps} {info.started}"
             for info in self.listing()
         }
         with self._lock:
-            held = dict(self._open)
+            held, found = dict(self._open), self._results
         shown = {}
         for ident, one in held.items():
             if one.lock.acquire(blocking=False):  # else somebody reads it, and brings it up to date first
@@ -96,7 +102,7 @@ class Fleet:
                 finally:
                     one.lock.release()
             shown[ident] = one.run.version
-        return listed, shown
+        return listed, shown, found
 
     @contextmanager
     def _expecting(self, paths: Mapping[str, Path]) -> Iterator[None]:

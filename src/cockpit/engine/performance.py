@@ -29,11 +29,11 @@ def performing(
         frozenset(need for need, found in micro.diagonals.items() if not isinstance(found, str)),
     )
     program = programs.find(micro.structure, occasion)
-    parameters = {name: theta.detach() for name, theta in recorder.parameters.items()}
     if program is None and programs.replayer is not None and programs.wants(micro.structure, occasion, micro.raw):
+        parameters = {name: theta.detach() for name, theta in recorder.parameters.items()}
         try:
             program = Program(micro.raw, micro, parameters, recorder.gradient, start, occasion, programs.replayer)
         except Exception as error:  # what cannot be recorded is computed step by step
             log.info("a step cannot be recorded for replay: %s", why(error))
         programs.add(micro.structure, occasion, program)
-    return program if program is not None and program.fits(parameters, recorder.gradient) else None
+    return program if program is not None and program.fits(recorder.parameters, recorder.gradient) else None

@@ -187,7 +187,8 @@ class Recorder:
             if grad is None:
                 self.gradient[name] = torch.zeros_like(parameter)
                 continue
-            grad = grad.detach().to_dense() if grad.is_sparse else grad.detach()
+            if grad.requires_grad or grad.is_sparse:
+                grad = grad.detach().to_dense()
             if name in self._before:
                 grad = grad - self._before[name].to_dense()
             self.gradient[name] = grad if self.loss_scale == 1 else grad / self.loss_scale

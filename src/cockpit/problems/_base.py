@@ -8,6 +8,8 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor, nn
 
+from cockpit.core.errors import CockpitError
+
 Batch = tuple[Any, Any]  # inputs and targets, as the model and the losses take them
 
 
@@ -21,6 +23,8 @@ class Variant:
     label_leak: bool = False  # cifar100: images begin one byte early, their first pixel is the label
     held_out: bool = True  # False: the validation set of CIFAR-10 and SVHN is redrawn in every epoch, and trained on
     augmented_eval: bool = False  # True: train-eval is taken from the shuffled, augmented stream (all older versions)
+    cut: bool = False  # True: SVHN ends after 64,000 images for training (DeepOBS 1.1)
+    whole_eval: bool = False  # True: train-eval of tolstoi_char_rnn is all of the training text (DeepOBS 1.1)
 
 
 class Batches(Protocol):
@@ -32,8 +36,14 @@ class Batches(Protocol):
     def steps(self, batch_size: int) -> int:
         """Number of complete batches; the rest is left out."""
 
-    def epoch(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        """All complete batches: in order, or shuffled and augmented by a generator (on the CPU)."""
+    def epoch(
+        self, batch_size: int, generator: torch.Generator | None = None, shuffle: torch.Generator | None = None
+    ) -> Iterator[Batch]:
+        """All complete batches: in order, or shuffled and augmented by a generator (on the CPU).
+
+        ``shuffle`` draws the order in its place: it is given where the order is to be the same in every epoch, which
+        the augmentation must not be.
+        """
 
     def to(self, device: torch.device | str) -> "Batches":
         """The same data on another device, if they fit."""
@@ -92,4 +102,7 @@ class Problem:
         """The L2 term."""
         if not self.l2:
             return 0.0
-        return self.l2 / 2 * torch.stack([weight.square().sum() for weight in self.regularised(model)]).sum()
+        squares = [weight.square().sum() for weight in self.regularised(model)]
+        if not squares:
+            raise CockpitError(f"{self.name} has no weights for an L2 term, but l2 is {self.l2:g}; leave it out")
+        return self.l2 / 2 * torch.stack(squares).sum()

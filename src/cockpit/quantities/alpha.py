@@ -2,18 +2,12 @@
 
 from math import isfinite
 
-import numpy as np
-
 from cockpit.core.errors import Undefined
 from cockpit.core.kinds import Cost
 from cockpit.engine.line import Line
 from cockpit.engine.needs import LINE, LOSSES, UPDATE, Need
 from cockpit.engine.observation import Observation
 from cockpit.quantities._base import Measured, TwoStepQuantity
-
-ROWS = ((1.0, 0.0, 0.0), (1.0, 1.0, 1.0), (0.0, 1.0, 0.0), (0.0, 1.0, 2.0))  # loss, loss, slope, slope
-EVEN = 1e-5  # weights within this ratio need no pivoting
-FLOOR = 1e-300  # variance of a noiseless observation: infinitely certain against any other
 
 
 class Alpha(TwoStepQuantity):
@@ -47,36 +41,21 @@ class Alpha(TwoStepQuantity):
 
 
 def fit(line: Line) -> tuple[float, float]:
-    """Return w1 and w2 of the parabola over the unit interval (tau in units of the step's length)."""
+    """Return w1 and w2 of the parabola over the unit interval (tau in units of the step's length).
+
+    The unknown w0 only takes the two losses to their difference, the sum of w1 and w2. With the slopes w1 and w1 + 2 w2
+    there is one observation too many: its contradiction is shared among the three in proportion to their variances.
+    """
     length = line.length
-    seen = (*line.losses, *(slope * length for slope in line.slopes))
-    variances = (*line.loss_variances, *(variance * length**2 for variance in line.slope_variances))
-    if not all(map(isfinite, (*seen, *variances))):
+    first, last = (slope * length for slope in line.slopes)
+    of_first, of_last = (variance * length**2 for variance in line.slope_variances)
+    rise, of_rise = line.losses[1] - line.losses[0], sum(line.loss_variances)
+    if not all(map(isfinite, (first, last, of_first, of_last, rise, of_rise))):
         raise Undefined("a loss or a slope is not finite")
-    floor = FLOOR + 1e-24 * max(variances)  # a ratio that least squares can carry
-    certain = [max(variance, floor) for variance in variances]
-    least = min(certain)
-    scale = [(least / variance) ** 0.5 for variance in certain]
-    if min(scale) > EVEN:
-        return _small_least_squares(scale, seen)
-    weights, *_ = np.linalg.lstsq(np.array(ROWS) * np.array(scale)[:, None], np.array(seen) * scale, rcond=None)
-    return float(weights[1]), float(weights[2])
-
-
-def _small_least_squares(scale: list[float], seen: tuple[float, ...]) -> tuple[float, float]:
-    """By orthogonalising the columns, then the right-hand side: for four rows quicker than any library."""
-    columns = [[weight * row[k] for weight, row in zip(scale, ROWS, strict=True)] for k in range(3)]
-    columns.append([weight * value for weight, value in zip(scale, seen, strict=True)])
-    factors: list[list[float]] = []
-    for k in range(3):
-        column = columns[k]
-        square = sum(x * x for x in column)
-        row = []
-        for j in range(k + 1, 4):
-            other = columns[j]
-            factor = sum(x * y for x, y in zip(column, other, strict=True)) / square
-            columns[j] = [y - factor * x for x, y in zip(column, other, strict=True)]
-            row.append(factor)
-        factors.append(row)
-    second = factors[2][0]
-    return factors[1][1] - factors[1][0] * second, second
+    largest = max(of_first, of_last, of_rise)
+    if largest <= 0:  # nothing is noisy: all weigh the same
+        of_first, of_last, of_rise, largest = 1.0, 1.0, 2.0, 1.0
+    of_first, of_last, of_rise = of_first / largest, of_last / largest, of_rise / largest  # none too small to add
+    share = (first + last - 2 * rise) / (of_first + of_last + 4 * of_rise)
+    slope = first - of_first * share
+    return slope, (last - of_last * share - slope) / 2

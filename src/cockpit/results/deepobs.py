@@ -125,7 +125,10 @@ def _variant(problem: str, new: bool, torch: bool, data: Mapping[str, Any]) -> d
     if not torch:
         variant["order"] = "fixed"
         variant |= {"label_leak": True} if problem.startswith("cifar100") else {}
+        variant |= {"augmented_eval": True} if problem.startswith(("cifar", "svhn", "imagenet")) else {}
         variant |= {"held_out": False} if new and problem.startswith(("cifar10_", "svhn")) else {}
+        variant |= {"cut": True} if not new and problem.startswith("svhn") else {}
+        variant |= {"whole_eval": True} if not new and problem.startswith("tolstoi") else {}
     l2 = data.get("l2_reg", data.get("weight_decay"))
     return variant if l2 is None else {**variant, "l2": float(l2)}
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from os import walk
@@ -19,6 +20,7 @@ NAME = "result.json"
 FORMAT = 1  # of the file
 
 _TEXTS = ("problem", "optimizer", "schedule", "source")
+_OPTIONAL = ("code",)  # texts that may be absent
 _KEPT = 100_000  # files that are remembered
 
 
@@ -82,6 +84,18 @@ def holds(folder: Path | str) -> bool:
     return next(_each(Path(folder)), None) is not None
 
 
+def mark(folder: Path | str) -> int:
+    """A number that changes when a result below a folder is added, changed or removed; nothing is read."""
+    return hash(frozenset(_states(Path(folder))))
+
+
+def _states(folder: Path) -> Iterator[tuple[str, int, int]]:
+    for file in _each(folder):
+        with suppress(OSError):  # gone in this moment
+            state = file.stat()
+            yield str(file), state.st_mtime_ns, state.st_size
+
+
 def _file(path: Path) -> Path:
     return path if path.suffix == ".json" else path / NAME
 
@@ -93,8 +107,8 @@ def _files(folder: Path) -> list[Path]:
 def _each(folder: Path) -> Iterator[Path]:
     for at, folders, names in walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        inside = Path(at)
-        yield from (inside / name for name in names if name == NAME or deepobs.is_file(inside / name))
+        found = [name for name in names if name == NAME or deepobs.is_file(Path(name))] if names else []
+        yield from (Path(at) / name for name in found)
 
 
 @lru_cache(_KEPT)
@@ -119,6 +133,8 @@ def _result(data: dict[str, Any], file: Path) -> Result:
         given["diverged"] = None if given.get("diverged") is None else int(given["diverged"])
         if odd := [name for name in _TEXTS if not isinstance(given.get(name, ""), str)]:
             raise TypeError(f"{odd[0]} is {given[odd[0]]!r}, not a text")
+        if odd := [name for name in _OPTIONAL if not isinstance(given.get(name), str | None)]:
+            raise TypeError(f"{odd[0]} is {given[odd[0]]!r}, neither a text nor nothing")
         result = Result(**given)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CockpitError(f"{file} lacks what a result has: {type(error).__name__} {error}") from error

@@ -83,7 +83,7 @@ def as_latex(found: Table) -> str:
         labels += [(problem, unit(metric)), ("", "speed (epochs)"), ("", "hyperparameters")]
         values = [one.performance if one else math.nan for one in cells]
         body.append(latex.shaded([_performance(one) for one in cells], values, rises(metric)))
-        paces = [one.speed if one else math.nan for one in cells]
+        paces = [one.speed if one and one.speed <= one.epochs else math.nan for one in cells]  # never is no speed
         body.append(latex.shaded([one.pace if one else MISSING for one in cells], paces, up=False))
         body.append([(one.settings if one else MISSING, None) for one in cells])
     return latex.table_document(found.optimizers, labels, body)

@@ -22,9 +22,10 @@ class Result:
     batch_losses: list[float] = field(default_factory=list)  # logged mini-batch losses, before the update
     log_interval: int | None = None  # steps from one of them to the next, within each epoch
     diverged: int | None = None  # the epoch in which the loss stopped being finite
-    seconds: list[float] = field(default_factory=list)  # training time of each epoch
+    seconds: list[float] = field(default_factory=list)  # training time of each epoch; of runs in step their share
     source: str = "cockpit"  # or "deepobs 1.1", "deepobs 1.2", ...
     complete: bool = True
+    code: str | None = None  # a mark of the optimizer's code, where that is the user's own
 
     @property
     def metric(self) -> str:

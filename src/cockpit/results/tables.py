@@ -62,7 +62,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells by problem and optimizer, in the order of the table."""
+    """Cells by problem and optimizer, in the order of the table; an optimizer's name may tell a source, too."""
 
     problems: tuple[str, ...]
     optimizers: tuple[str, ...]
@@ -78,7 +78,7 @@ def table(
     mode: Mode = "final",
     published: bool = False,
 ) -> Table:
-    """Pick the best setting of each optimizer on each problem.
+    """Pick the best setting of each optimizer on each problem; what was imported stands apart from own runs.
 
     Args:
         results: Runs; those of one setting and several seeds are taken together.
@@ -88,14 +88,17 @@ def table(
         published: Whether published figures stand beside.
     """
     results = list(results)
-    there = {(one.problem, one.optimizer) for one in results}
+    several = len({one.source for one in results}) > 1
+    there: dict[tuple[str, str], list[Result]] = {}
+    for one in results:
+        there.setdefault((one.problem, _column(one, several)), []).append(one)
     rows = _chosen("problem", problems, {problem for problem, _ in there}, _problem_order)
-    columns = _chosen("optimizer", optimizers, {optimizer for _, optimizer in there}, str.lower)
+    columns = _chosen("optimizer", optimizers, {column for _, column in there}, str.lower)
     cells = {
-        (row, column): cell(best_setting(results, row, column, mode), published, _mixed(results, row))
+        (row, column): cell(best_setting(found, row, found[0].optimizer, mode), published, _mixed(results, row))
         for row in rows
         for column in columns
-        if (row, column) in there
+        if (found := there.get((row, column)))
     }
     return Table(tuple(rows), tuple(columns), cells, mode, published)
 
@@ -107,6 +110,11 @@ def by_problem(results: Iterable[Result], problems: Sequence[str] | None = None)
         found.setdefault(one.problem, set()).add(one.optimizer)
     chosen = _chosen("problem", problems, set(found), _problem_order)
     return {problem: sorted(found[problem], key=str.lower) for problem in chosen}
+
+
+def _column(one: Result, several: bool) -> str:
+    """Where a result stands: with its optimizer, and where there are several sources with those of its own."""
+    return one.optimizer if one.source == "cockpit" or not several else f"{one.optimizer} ({one.source})"
 
 
 def _mixed(results: Iterable[Result], problem: str) -> tuple[str, ...]:

@@ -61,6 +61,14 @@ def test_a_generator_goes_on_from_epoch_to_epoch() -> None:
     assert epochs[0] != epochs[1]
 
 
+def test_a_fixed_order_under_changing_augmentation() -> None:
+    batches = Resident(torch.arange(20.0), torch.arange(20), augment=lambda x, g: x + torch.rand(len(x), generator=g))
+    first, second = (list(zip(*batches.epoch(5, seeded(epoch), seeded(9)), strict=True)) for epoch in (0, 1))
+    assert torch.equal(torch.cat(first[1]), torch.cat(second[1]))
+    assert not torch.equal(torch.cat(first[0]), torch.cat(second[0]))
+    assert not torch.equal(torch.cat(first[1]), torch.arange(20))
+
+
 def test_batches_too_large_give_none() -> None:
     assert list(numbered(3).epoch(4)) == []
     assert list(numbered(3).epoch(4, seeded(0))) == []

@@ -99,6 +99,10 @@ def test_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("no_proxy", "*")
     with pytest.raises(CockpitError, match=r"put a\.bin in"):  # nobody listens at port 9
         fetch(Place(tmp_path), "numbers", [File("a.bin", "http://127.0.0.1:9/a.bin")])
+    files = [File(f"{name}.bin", f"http://127.0.0.1:9/{name}.bin") for name in "abc"]
+    (tmp_path / "numbers" / "a.bin").touch()
+    with pytest.raises(CockpitError, match=r"put b\.bin, c\.bin in"):  # all that are missing, at once
+        fetch(Place(tmp_path), "numbers", files)
 
 
 def test_without_downloading_all_missing_files_are_named(tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ HELD, ALL = Variant(), Variant(validation=False)
         ("cifar100", ALL, Sizes(50_000, 10_000, 0, 10_000)),
         ("svhn", HELD, Sizes(47_225, 26_032, 26_032, 26_032)),
         ("svhn", ALL, Sizes(73_257, 26_032, 0, 26_032)),
+        ("svhn", Variant(validation=False, cut=True), Sizes(64_000, 26_032, 0, 26_032)),  # 500 steps, as in table 5.2
+        ("svhn", Variant(cut=True), Sizes(37_968, 26_032, 26_032, 26_032)),
+        ("cifar10", Variant(cut=True), Sizes(40_000, 10_000, 10_000, 10_000)),  # nothing was lost there
         ("imagenet", HELD, Sizes(1_231_167, 50_000, 50_000, 50_000)),
     ],
 )
@@ -68,6 +71,15 @@ def test_the_first_are_held_out() -> None:
     assert set(order(splits.train, 0)) == set(range(10, 50))
 
 
+@pytest.mark.parametrize(("validation", "first"), [(True, 17), (False, 0)])
+def test_the_end_is_cut_off(validation: bool, first: int) -> None:
+    splits = made("svhn", Variant(validation=validation, cut=True))
+    assert order(splits.train) == list(range(first, 43))
+    assert (splits.valid is None) is not validation
+    redrawn = made("svhn", Variant(validation=validation, cut=True, held_out=False))
+    assert set(order(redrawn.train, 1)) | set(order(redrawn.valid, 1) if validation else ()) == set(range(43))
+
+
 def test_nothing_held_out() -> None:
     splits = made("cifar10", ALL)
     assert splits.valid is None
@@ -84,3 +96,17 @@ def test_validation_that_is_trained_on(dataset: str, redrawn: bool) -> None:
     trained = {sample for seed in range(20) for sample in order(splits.train, seed)}
     assert trained == set(range(50)) if redrawn else trained == set(order(plain.train))
     assert order(splits.valid) == list(range(len(splits.valid)))
+
+
+def fixed(dataset: str, epoch: int) -> list[int]:
+    splits = made(dataset, Variant(validation=False, order="fixed"))
+    own, shuffle = torch.Generator().manual_seed(epoch), torch.Generator().manual_seed(0)
+    return [int(target) for _, target in splits.train.epoch(1, own, shuffle)]
+
+
+def test_a_fixed_order_repeats_except_for_the_order_of_files() -> None:
+    assert fixed("cifar100", 1) == fixed("cifar100", 2)
+    epochs = [fixed("cifar10", epoch) for epoch in range(20)]
+    assert len({tuple(epoch) for epoch in epochs}) > 10  # of 120 orders of five files
+    assert len({tuple(target % 10 for target in epoch) for epoch in epochs}) == 1  # the place inside a file repeats
+    assert all(sorted(epoch) == list(range(50)) for epoch in epochs)

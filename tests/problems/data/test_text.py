@@ -98,6 +98,13 @@ def test_splits(characters: int, tmp_path: Path) -> None:
     assert next(windows.train.epoch(5))[0].shape == (5, 10)
 
 
+def test_the_training_loss_may_be_judged_on_all_of_the_text(tmp_path: Path) -> None:
+    place = put(tmp_path, "wp.txt", "".join(chr(97 + (n * n) % 23) for n in range(1000)))
+    splits = tolstoi(place, Variant(validation=False, whole_eval=True))
+    assert torch.equal(text_of(splits.train_eval), text_of(splits.train))
+    assert splits.train_eval.steps(2) == 7 > tolstoi(place, Variant(validation=False)).train_eval.steps(2)
+
+
 @pytest.mark.parametrize(("characters", "train", "held"), [(3_266_185, 783, 261), (3_266_189, 783, 261)])
 def test_official_sizes(characters: int, train: int, held: int) -> None:
     test = characters - -(-4 * characters // 5)

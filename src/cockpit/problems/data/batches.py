@@ -36,7 +36,7 @@ class Order(Protocol):
     def __len__(self) -> int:
         """Number of samples in an epoch."""
 
-    def __call__(self, generator: torch.Generator | None) -> Tensor:
+    def __call__(self, generator: torch.Generator | None, shuffle: torch.Generator | None = None) -> Tensor:
         """Indices of an epoch's samples: a fixed sequence without generator."""
 
 
@@ -50,16 +50,18 @@ class Shuffled:
         """Number of samples."""
         return self.samples
 
-    def __call__(self, generator: torch.Generator | None) -> Tensor:
+    def __call__(self, generator: torch.Generator | None, shuffle: torch.Generator | None = None) -> Tensor:
         """0, 1, 2, ... or a permutation of it."""
-        return torch.arange(self.samples) if generator is None else torch.randperm(self.samples, generator=generator)
+        drawn = shuffle or generator
+        return torch.arange(self.samples) if drawn is None else torch.randperm(self.samples, generator=drawn)
 
 
 @dataclass(frozen=True, slots=True)
 class Redrawn:
     """A split that is drawn anew in every epoch: files of records in random order, the first ``held`` are validation.
 
-    So did the TensorFlow versions for CIFAR-10 and SVHN. Without a generator the files keep their order.
+    So did the TensorFlow versions for CIFAR-10 and SVHN: even where the order was fixed, that of the files was not.
+    Without a generator the files keep their order.
     """
 
     samples: int
@@ -71,7 +73,7 @@ class Redrawn:
         """Number of samples in an epoch."""
         return self.held if self.validation else self.samples - self.held
 
-    def __call__(self, generator: torch.Generator | None) -> Tensor:
+    def __call__(self, generator: torch.Generator | None, shuffle: torch.Generator | None = None) -> Tensor:
         """Validation: records of the first files, as they come. Training: the others, shuffled."""
         files = torch.arange(self.samples).split(self.file)
         drawn = range(len(files)) if generator is None else torch.randperm(len(files), generator=generator).tolist()
@@ -79,7 +81,7 @@ class Redrawn:
         if self.validation:
             return records[: self.held]
         rest = records[self.held :]
-        return rest if generator is None else rest[torch.randperm(len(rest), generator=generator)]
+        return rest if generator is None else rest[torch.randperm(len(rest), generator=shuffle or generator)]
 
 
 class Resident:
@@ -117,9 +119,11 @@ class Resident:
         """Number of complete batches; the rest is left out."""
         return complete(len(self), batch_size)
 
-    def epoch(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+    def epoch(
+        self, batch_size: int, generator: torch.Generator | None = None, shuffle: torch.Generator | None = None
+    ) -> Iterator[Batch]:
         """All complete batches; order and augmentation are drawn on the CPU, so they are the same on every device."""
-        for rows in batched(self.order(generator), batch_size).to(self.inputs.device):
+        for rows in batched(self.order(generator, shuffle), batch_size).to(self.inputs.device):
             inputs, targets = self._arrived(self.inputs[rows]), self._arrived(self.targets[rows])
             if generator is not None and self.augment is not None:
                 inputs = self.augment(inputs, generator)
@@ -168,9 +172,11 @@ class Head:
         """Number of complete batches; the rest is left out."""
         return complete(len(self), batch_size)
 
-    def epoch(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+    def epoch(
+        self, batch_size: int, generator: torch.Generator | None = None, shuffle: torch.Generator | None = None
+    ) -> Iterator[Batch]:
         """The first batches of an epoch."""
-        return islice(self.batches.epoch(batch_size, generator), self.steps(batch_size))
+        return islice(self.batches.epoch(batch_size, generator, shuffle), self.steps(batch_size))
 
     def to(self, device: torch.device | str) -> "Head":
         """The same on another device."""
@@ -192,9 +198,11 @@ class Mapped:
         """Number of complete batches; the rest is left out."""
         return self.batches.steps(batch_size)
 
-    def epoch(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+    def epoch(
+        self, batch_size: int, generator: torch.Generator | None = None, shuffle: torch.Generator | None = None
+    ) -> Iterator[Batch]:
         """All complete batches, changed."""
-        return map(self.change, self.batches.epoch(batch_size, generator))
+        return map(self.change, self.batches.epoch(batch_size, generator, shuffle))
 
     def to(self, device: torch.device | str) -> "Mapped":
         """The same on another device."""

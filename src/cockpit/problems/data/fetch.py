@@ -45,7 +45,8 @@ def fetch(place: Place, dataset: str, files: Sequence[File], progress: Progress 
     missing = [file for file, path in zip(files, found, strict=True) if path is None]
     if missing and not place.download:
         raise absent(dataset, folder, missing, "downloading is switched off")
-    return [path or download(folder, dataset, file, progress) for file, path in zip(files, found, strict=True)]
+    got = {file.name: download(folder, dataset, file, progress, missing[place:]) for place, file in enumerate(missing)}
+    return [path or got[file.name] for file, path in zip(files, found, strict=True)]
 
 
 def find(folder: Path, file: File) -> Path | None:
@@ -66,8 +67,13 @@ def broken(path: Path, fact: str) -> CockpitError:
     return CockpitError(f"{path} is not what it should be: {fact}; delete it, or put a good copy there")
 
 
-def download(folder: Path, dataset: str, file: File, progress: Progress | None = None) -> Path:
-    """Download a file; it gets its name only when it is complete and its checksum is right."""
+def download(
+    folder: Path, dataset: str, file: File, progress: Progress | None = None, wanted: Sequence[File] = ()
+) -> Path:
+    """Download a file; it gets its name only when it is complete and its checksum is right.
+
+    ``wanted`` are all that are missing, this one first: if it cannot be had, the others hardly can.
+    """
     path = folder / file.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +88,7 @@ def download(folder: Path, dataset: str, file: File, progress: Progress | None =
         os.chmod(part, 0o644)  # a temporary file is readable for its owner alone
         os.replace(part, path)
     except (OSError, HTTPException) as error:
-        raise absent(dataset, folder, [file], f"the download of {file.url} failed ({error})") from error
+        raise absent(dataset, folder, wanted or [file], f"the download of {file.url} failed ({error})") from error
     finally:
         Path(part).unlink(missing_ok=True)
     return path

@@ -44,9 +44,11 @@ class Photographs:
         """Number of complete batches; the rest is left out."""
         return complete(len(self), batch_size)
 
-    def epoch(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+    def epoch(
+        self, batch_size: int, generator: torch.Generator | None = None, shuffle: torch.Generator | None = None
+    ) -> Iterator[Batch]:
         """All complete batches: centre crops, or random ones where the split is augmented and a generator given."""
-        batches = batched(Shuffled(len(self))(generator), batch_size)
+        batches = batched(Shuffled(len(self))(generator, shuffle), batch_size)
         pool = ThreadPoolExecutor(os.cpu_count())
         try:
             for rows, images in self._decoded(pool, batches):

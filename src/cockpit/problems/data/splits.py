@@ -17,6 +17,7 @@ class Official:
     test: int
     valid: int
     file: int | None = None  # records in a file, where older versions redrew the validation set by files
+    cut: int | None = None  # training samples that the oldest version had, where it lost some
 
 
 OFFICIAL = {
@@ -24,7 +25,7 @@ OFFICIAL = {
     "fashion_mnist": Official(60_000, 10_000, valid=10_000),
     "cifar10": Official(50_000, 10_000, valid=10_000, file=10_000),
     "cifar100": Official(50_000, 10_000, valid=10_000),
-    "svhn": Official(73_257, 26_032, valid=26_032, file=12_800),
+    "svhn": Official(73_257, 26_032, valid=26_032, file=12_800, cut=64_000),
     "imagenet": Official(1_281_167, 50_000, valid=50_000),
 }
 
@@ -47,10 +48,11 @@ def official(dataset: str) -> Official:
 
 
 def sizes(total_train: int, total_test: int, dataset: str, variant: Variant) -> Sizes:
-    """Sizes of the splits; of a smaller copy the same share is held out, rounded down."""
+    """Sizes of the splits; of a smaller copy the same share is held out and cut off, rounded down."""
     published = official(dataset)
+    there = total_train * published.cut // published.train if variant.cut and published.cut else total_train
     valid = total_train * published.valid // published.train if variant.validation else 0
-    train = total_train - valid
+    train = there - valid
     return Sizes(train, min(total_test, train), valid, total_test)
 
 
@@ -72,17 +74,24 @@ def resident(
     prepare: Prepare | None = None,
 ) -> Splits:
     """Splits of data held in memory; each part is given as inputs and targets."""
-    inputs, targets = train
     tested = Resident(*test, prepare=prepare)
-    held = sizes(len(inputs), len(tested), dataset, variant).valid
+    found = sizes(len(train[0]), len(tested), dataset, variant)
+    held = found.valid
+    inputs, targets = (part[: held + found.train] for part in train)
     valid = None
-    file = official(dataset).file
+    file = _file(dataset, len(train[0]))
     if held and file is not None and not variant.held_out:
-        file = max(1, len(inputs) * file // official(dataset).train)
         trained = Resident(inputs, targets, augment, prepare, Redrawn(len(inputs), file, held, validation=False))
         valid = Resident(inputs, targets, None, prepare, Redrawn(len(inputs), file, held, validation=True))
     else:
-        trained = Resident(inputs[held:], targets[held:], augment, prepare)
+        by_files = Redrawn(found.train, file, 0, validation=False) if file and variant.order == "fixed" else None
+        trained = Resident(inputs[held:], targets[held:], augment, prepare, by_files)
         if held:
             valid = Resident(inputs[:held], targets[:held], prepare=prepare)
     return Splits(trained, train_eval(trained, tested), valid, tested)
+
+
+def _file(dataset: str, samples: int) -> int | None:
+    """Records in a file, of a smaller copy the same share; None where the data lie in one file."""
+    published = official(dataset)
+    return None if published.file is None else max(1, samples * published.file // published.train)

@@ -53,8 +53,10 @@ class Columns(Text):
     The rows of a batch go on where those of the batch before ended, so that a model can keep its state.
     """
 
-    def epoch(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        """Sequences [B, length] and the same shifted by one character; a generator changes nothing."""
+    def epoch(
+        self, batch_size: int, generator: torch.Generator | None = None, shuffle: torch.Generator | None = None
+    ) -> Iterator[Batch]:
+        """Sequences [B, length] and the same shifted by one character; generators change nothing."""
         steps = self.steps(batch_size)
         used = steps * batch_size * self.length
         if not steps:
@@ -67,15 +69,18 @@ class Columns(Text):
 class Windows(Text):
     """Pieces of a text: with a generator as many as fit, beginning anywhere; else one after the other."""
 
-    def epoch(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+    def epoch(
+        self, batch_size: int, generator: torch.Generator | None = None, shuffle: torch.Generator | None = None
+    ) -> Iterator[Batch]:
         """Pieces [B, length] and the same shifted by one character."""
         steps = self.steps(batch_size)
         if not steps:
             return
-        if generator is None:
+        drawn = shuffle or generator
+        if drawn is None:
             starts = self.length * torch.arange(steps * batch_size).reshape(steps, batch_size)
         else:
-            starts = torch.randint(len(self.ids) - self.length, (steps, batch_size), generator=generator)
+            starts = torch.randint(len(self.ids) - self.length, (steps, batch_size), generator=drawn)
         places = torch.arange(self.length + 1, device=self.ids.device)
         for begin in starts.to(self.ids.device):
             piece = self.ids[begin[:, None] + places].long()
@@ -153,12 +158,13 @@ def tolstoi(place: Place, variant: Variant, strict: bool = False) -> Splits:
 
     Args:
         place: Where the book is.
-        variant: What is held out.
+        variant: What is held out, and whether the training loss is judged on all that is trained on.
         strict: Whether a copy without exactly 83 different characters is an error.
     """
     train, valid, test = parts(place, variant, strict)
     trained, tested = Columns(train), Columns(test)
-    return Splits(trained, train_eval(trained, tested), None if valid is None else Columns(valid), tested)
+    judged = trained if variant.whole_eval else train_eval(trained, tested)
+    return Splits(trained, judged, None if valid is None else Columns(valid), tested)
 
 
 def war_and_peace_windows(place: Place, variant: Variant, length: int = 128) -> Splits:

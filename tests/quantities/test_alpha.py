@@ -1,0 +1,77 @@
+"""Alpha's parabola: the weighted least-squares fit, against the same fit in whole fractions."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import pytest
+
+from cockpit.core.errors import Undefined
+from cockpit.engine.line import Line
+from cockpit.quantities.alpha import fit
+
+ROWS = ((1, 0, 0), (1, 1, 1), (0, 1, 0), (0, 1, 2))  # loss, loss, slope, slope at the two ends
+
+
+def exact(line: Line) -> tuple[Fraction, Fraction]:
+    """By the normal equations, without rounding."""
+    length = Fraction(line.length)
+    seen = [*map(Fraction, line.losses), *(Fraction(slope) * length for slope in line.slopes)]
+    spread = [*map(Fraction, line.loss_variances), *(Fraction(v) * length**2 for v in line.slope_variances)]
+    observed = list(zip(ROWS, seen, spread, strict=True))
+    table = [
+        [*(sum(row[i] * row[j] / v for row, _, v in observed) for j in range(3)),
+         sum(row[i] * y / v for row, y, v in observed)]
+        for i in range(3)
+    ]  # fmt: skip
+    for i in range(3):
+        pivot = [entry / table[i][i] for entry in table[i]]
+        table = [
+            pivot if k == i else [x - row[i] * y for x, y in zip(row, pivot, strict=True)]
+            for k, row in enumerate(table)
+        ]
+    return Fraction(table[1][3]), Fraction(table[2][3])
+
+
+def line(*variances: float, seed: int = 0, length: float = 0.3) -> Line:
+    draw = random.Random(seed)
+    losses, slopes = ((draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(2))
+    first, second, third, fourth = variances
+    return Line(0, length, losses, slopes, (first, second), (third, fourth))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_fit_is_that_of_least_squares(seed: int) -> None:
+    draw = random.Random(seed)
+    found = line(*(10 ** draw.uniform(-12, 3) for _ in range(4)), seed=seed, length=10 ** draw.uniform(-3, 2))
+    wanted = [float(value) for value in exact(found)]
+    size = max(map(abs, wanted))
+    assert fit(found) == pytest.approx(wanted, abs=1e-12 * size, rel=1e-12)
+
+
+def test_without_noise_all_observations_weigh_the_same() -> None:
+    assert fit(line(0, 0, 0, 0, length=1.0)) == pytest.approx(
+        [float(value) for value in exact(line(1, 1, 1, 1, length=1.0))], rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("variances", "nearly"),
+    [((0, 0, 1, 1), (1e-30, 1e-30, 1, 1)), ((1, 0, 0, 2), (1, 1e-30, 1e-30, 2)), ((1, 1, 0, 0), (1, 1, 1e-30, 1e-30))],
+)
+def test_what_has_no_noise_is_certain(variances: tuple[float, ...], nearly: tuple[float, ...]) -> None:
+    assert fit(line(*variances)) == pytest.approx([float(value) for value in exact(line(*nearly))], rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-320, 1e200])
+def test_only_proportions_of_variances_matter(scale: float) -> None:
+    unit, scaled = (fit(line(*(v * s for v in (1, 1, 1, 1)))) for s in (1.0, scale))
+    assert scaled == pytest.approx(unit, rel=1e-3 if scale < 1e-300 else 1e-12)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_not_finite(bad: float) -> None:
+    for variances in ((bad, 1, 1, 1), (1, 1, 1, bad)):
+        with pytest.raises(Undefined, match="not finite"):
+            fit(line(*variances))
