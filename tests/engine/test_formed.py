@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+import cockpit
 from cockpit.engine import formed, kernels, outer
 from cockpit.engine.binning import Bins
 from cockpit.engine.histograms import looked_up, looked_up_2d
@@ -116,3 +118,34 @@ def test_outer_products_looked_up() -> None:
     assert isinstance(form, Factored)
     found = outer._looked_up(form, BINS[0])
     np.testing.assert_array_equal(found, looked_up(form.form(0, N), BINS[0]))
+
+
+def test_a_step_beside_the_gradient_is_projected_on_what_was_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under Adam individual gradients of a convolution are kept until the update is known; the numbers are the same."""
+    taken: list[bool] = []
+    original = formed._kept
+
+    def kept(*args: Any) -> Tensor | None:
+        memory = original(*args)
+        taken.append(memory is not None)
+        return memory
+
+    def alphas(positions: int) -> list[float]:
+        monkeypatch.setattr(formed, "POSITIONS", positions)
+        taken.clear()
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(32, 4))
+        optimizer, loss_fn = torch.optim.Adam(model.parameters(), lr=1e-2), nn.CrossEntropyLoss()
+        with cockpit.watch(model, optimizer, loss_fn, quantities=["Alpha", "GradHist1d"], every=1, run=False) as pit:
+            for _ in range(5):
+                optimizer.zero_grad()
+                loss_fn(model(torch.randn(6, 2, 8, 8)), torch.randint(4, (6,))).backward()
+                optimizer.step()
+        return [values["Alpha"] for values in pit.get_output().values() if values.get("Alpha") is not None]
+
+    monkeypatch.setattr(formed, "_kept", kept)
+    from_factors = alphas(10_000)
+    assert len(from_factors) == 4
+    assert not any(taken)
+    assert alphas(1) == pytest.approx(from_factors, rel=1e-4)
+    assert sum(taken) == 2 * 5  # both convolutions

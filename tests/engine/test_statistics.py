@@ -231,9 +231,27 @@ def test_formed_in_single_precision(limit: int, size: float, monkeypatch: pytest
 
 
 def _small_chunks(
-    limit: int, form: AnyForm, _: int = 0, scratch: Scratch | None = None
+    limit: int, form: AnyForm, _: int = 0, scratch: Scratch | None = None, into: torch.Tensor | None = None
 ) -> Iterator[tuple[int, torch.Tensor]]:
-    return original_chunks(form, limit, scratch)
+    return original_chunks(form, limit, scratch, into)
+
+
+@pytest.mark.parametrize("limit", [1, 100, 2**20])
+def test_formed_gradients_are_kept_where_there_is_room(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    signal, response = draw(N, 1, 4, 80), draw(N, 1, 4, 78)
+    form = scale(Convolved((4, 2, 3), signal, response, 2, (1,), (0,), (1,)), 0.1)
+    monkeypatch.setattr(formed, "chunks", lambda *args, **options: _small_chunks(limit, *args, **options))
+    theta, wanted = draw(*form.shape), Wanted(sq_norm=True, hist1d=(BINS[0],))
+    size = N * theta.numel() * 8
+    found = statistics.compute(form, theta, wanted, {}, room=size)
+    assert found.formed is not None
+    torch.testing.assert_close(found.formed.view(N, *form.shape), form.form(0, N))
+    plain = statistics.compute(form, theta, wanted, {}, room=size - 1)
+    assert plain.formed is None
+    torch.testing.assert_close(found.sq_norm, plain.sq_norm)
+    np.testing.assert_array_equal(found.hist1d[BINS[0]], plain.hist1d[BINS[0]])
+    few = Convolved((4, 2, 3), signal[..., :60], response[..., :58], 2, (1,), (0,), (1,))
+    assert statistics.compute(few, theta, wanted, {}, room=size).formed is None  # its factors are no slower
 
 
 def test_norms_of_long_gradients_are_accurate() -> None:

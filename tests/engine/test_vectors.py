@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cockpit.engine.motion import Motion
-from cockpit.engine.vectors import inner, square_distances, square_norm, square_norms
+from cockpit.engine.vectors import inner, square_distances, square_norm, square_norms, square_rows
 
 SIZES = [1, 7, 8192, 8193, 300_001]
 
@@ -26,6 +26,22 @@ def test_lengths_are_right_to_rounding_of_the_result(size: int, dtype: torch.dty
     assert square_distances([v, w], [w, w]).tolist() == pytest.approx([apart, 0.0], rel=10 * tolerance)
     expected = float(v.double() @ w.double())
     assert inner(v, w) == pytest.approx(expected, rel=1e-3 if dtype == torch.float32 else 1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("width", [0, 1, 500, 8192, 8193])
+def test_lengths_of_rows(width: int) -> None:
+    rows = torch.randn(4, width, generator=torch.Generator().manual_seed(width))
+    expected = rows.double().square().sum(1)
+    for given in (rows, rows.mT.contiguous().mT):
+        torch.testing.assert_close(square_rows(given).double(), expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("odd", [float("inf"), float("nan"), 1e30])
+def test_numbers_that_are_not_finite_need_no_warning(odd: float) -> None:
+    v, zero = torch.ones(20_000), torch.zeros(20_000)
+    v[7] = odd
+    found = [square_norm(v), square_distances([v], [zero])[0], square_rows(v[None, :100])[0]]
+    assert not any(bool(torch.isfinite(number)) for number in found)
 
 
 def test_half_precision_is_widened() -> None:

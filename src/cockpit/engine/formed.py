@@ -9,20 +9,25 @@ import torch
 from torch import Tensor
 
 from cockpit.engine import histograms, kernels
+from cockpit.engine.vectors import ROW, square_rows
 from cockpit.engine.wanted import Statistics, Wanted
 from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, Summed, chunks, wide
 
 WHOLE = 2**31  # bytes of all g_n together up to which they are formed at once on a GPU
 PART = 2**29  # bytes that are made at once where they are not
 VECTORS = 4  # that a kernel multiplies with in one pass
+POSITIONS = 64  # from so many on, <g_n, v> is faster from g_n in a CPU's memory than from its factors
 
 
-def compute(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor]) -> Statistics:
-    """Compute everything wanted; ``vectors`` of the parameter's shape."""
+def compute(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], room: int = 0) -> Statistics:
+    """Compute everything wanted; ``vectors`` of the parameter's shape.
+
+    ``room``: bytes that g_n may take on a CPU if it is likely to be projected on once more.
+    """
     flat = {name: v.to(form.dtype).reshape(-1) for name, v in vectors.items()}
     theta = wide(theta.detach()).reshape(-1)
     if theta.device.type == "cpu":
-        return _on_cpu(form, theta, wanted, flat)
+        return _on_cpu(form, theta, wanted, flat, room)
     return _on_gpu(form, theta, wanted, flat)
 
 
@@ -38,7 +43,9 @@ class _Sums:
 
     def add(self, g: Tensor, scratch: Scratch) -> None:
         """Take a chunk [n, D]."""
-        if self.wanted.sum_sq or self.wanted.sq_norm:
+        if self.wanted.sq_norm and g.shape[1] <= ROW and not self.wanted.sum_sq:
+            self.norms.append(square_rows(g))
+        elif self.wanted.sum_sq or self.wanted.sq_norm:
             squares = torch.mul(g, g, out=scratch.take("flags", tuple(g.shape), g))
             if self.wanted.sq_norm:
                 self.norms.append(squares.sum(1))  # added in pairs: more accurate than a norm
@@ -63,12 +70,12 @@ class _Sums:
         )
 
 
-def _on_cpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor]) -> Statistics:
-    sums, scratch = _Sums(wanted, vectors), Scratch()
+def _on_cpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], room: int = 0) -> Statistics:
+    sums, scratch, whole = _Sums(wanted, vectors), Scratch(), _kept(form, theta, room)
     axes = {bins: histograms.Axis(theta, bins) for _, bins in wanted.hist2d}
     joints = {pair: histograms.Joint(axes[pair[1]], pair[0]) for pair in wanted.hist2d}
     counts = {bins: np.zeros(bins.count, np.int64) for bins in wanted.hist1d}
-    for _, g in chunks(form, scratch=scratch):
+    for _, g in chunks(form, scratch=scratch, into=whole):
         sums.add(g, scratch)
         if not (counts or joints or wanted.abs_max):
             continue
@@ -80,9 +87,21 @@ def _on_cpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, 
         for joint in joints.values():
             joint.add(g, within, scratch)
     found = sums.statistics(form.shape)
+    found.formed = whole
     found.hist1d = {bins: torch.from_numpy(count) for bins, count in counts.items()}
     found.hist2d = {pair: joint.counts(scratch) for pair, joint in joints.items()}
     return found
+
+
+def _kept(form: AnyForm, theta: Tensor, room: int) -> Tensor | None:
+    """Memory for all g_n, if they are worth it: their factors have many positions."""
+    if not isinstance(form, Factored | Convolved):
+        return None
+    positions = form.row.shape[2] if isinstance(form, Factored) else form.positions
+    size = form.samples * theta.numel() * form.dtype.itemsize
+    if positions < POSITIONS or size > room:
+        return None
+    return theta.new_empty(form.samples, theta.numel(), dtype=form.dtype)
 
 
 def _on_gpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor]) -> Statistics:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from cockpit.engine.vectors import ROW, inner, square_norm
+from cockpit.engine.vectors import ROW, inner
 
 Vectors = dict[str, Tensor]
 PROBE = 4 * ROW  # elements that are compared one by one
@@ -65,14 +65,15 @@ class Motion:
             if length - product * coefficient > max(4 * eps, 1e-14) * length + noise:
                 return None
         piece, model = update.reshape(-1)[:PROBE], gradient.reshape(-1)[:PROBE]
-        off = float(square_norm(torch.sub(piece, model, alpha=coefficient)))
+        apart = torch.sub(piece, model, alpha=coefficient)
+        off = inner(apart, apart)
         near = _noise(before.reshape(-1)[:PROBE], eps) + (64 * eps) ** 2 * length
         return coefficient if off <= near else None
 
 
 def _noise(before: Tensor, eps: float) -> float:
     """Squared length of what rounding the parameters adds to their difference."""
-    return 2 * eps**2 / 12 * float(square_norm(before))
+    return 2 * eps**2 / 12 * inner(before, before)
 
 
 def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:

@@ -34,6 +34,7 @@ SCATTER = "scatter"  # see ``derived``
 CENTRE = "centre"
 SQUARES = "squares"  # sum_n ||g_n||^2 of each parameter
 KEPT = 2**33  # bytes of formed gradients that are kept from the gradient to the update
+KEPT_ON_CPU = 2**26
 ROUNDING = {torch.float64: 1e-10, torch.float32: 2e-5}
 
 
@@ -53,6 +54,7 @@ class Reduction:
     of_mean: dict[str, bool] = field(default_factory=dict)
     directions: dict[str, Direction] = field(default_factory=dict)  # the update, where a line begins
     statistics: dict[str, Statistics] = field(default_factory=dict)
+    room: int = KEPT_ON_CPU  # bytes that are left of it
 
     def prepare(
         self, names: list[str], needs: frozenset[Need], line: Mapping[str, Direction] | None, scale: float
@@ -66,7 +68,9 @@ class Reduction:
         kept = 0
         for name in names:
             directions = {LINE: line[name]} if line is not None and name in line else {}
-            found = self.statistics[name] = self._of_parameter(name, wanted, directions, centred)
+            # an update that follows the gradient needs no projection: one beside it, or the first, is likely to
+            again = LINE in needs and (not directions or directions[LINE].coefficient == 1)
+            found = self.statistics[name] = self._of_parameter(name, wanted, directions, centred, again)
             kept += 0 if found.formed is None else found.formed.nbytes
             if kept > KEPT or LINE not in needs:
                 found.formed = None
@@ -119,8 +123,8 @@ class Reduction:
             else:
                 rows.append(_dot_mean(self.statistics[name]) * coefficient)
                 form = self.microbatches[0].forms[name]
-                if isinstance(form, Factored) and form.row.shape[1:3] == (1, 1):  # small enough to keep for a step
-                    direction = Direction(update[name], form, coefficient)
+                small = isinstance(form, Factored) and form.outer  # small enough to keep for a step
+                direction = Direction(update[name], form if small else None, coefficient)
             self.directions[name] = direction
         self._put({START: torch.stack(rows)})
 
@@ -150,15 +154,40 @@ class Reduction:
         return {name: self._mean(name) if name in self.regularised else self.gradient[name] for name in self.names}
 
     def _of_parameter(
-        self, name: str, wanted: Wanted, directions: Mapping[str, Direction], centred: bool
+        self,
+        name: str,
+        wanted: Wanted,
+        directions: Mapping[str, Direction],
+        centred: bool,
+        again: bool = False,
     ) -> Statistics:
-        theta, given = self.parameters[name], None
+        given = None
         if centred:
             given = self._mean(name) if name in self.regularised else self.gradient[name]
             if len(self.microbatches) > 1:
                 directions = {**directions, DOT_GRAD: Direction(given)}
-        parts = [_of_microbatch(micro, name, theta, wanted, directions, given) for micro in self.microbatches]
+        parts = [self._of_microbatch(micro, name, wanted, directions, given, again) for micro in self.microbatches]
         return parts[0] if len(parts) == 1 else _merged(parts)
+
+    def _of_microbatch(
+        self,
+        micro: Microbatch,
+        name: str,
+        wanted: Wanted,
+        directions: Mapping[str, Direction],
+        gradient: Tensor | None,
+        again: bool,
+    ) -> Statistics:
+        """Compute everything wanted; ``again``: g_n is kept, if there is room, because it will be projected on."""
+        form, theta = micro.forms.get(name), self.parameters[name]
+        if form is None:  # the parameter took no part: its individual gradients are zero
+            form = Dense(theta.new_zeros(()).expand(micro.samples, *theta.shape))
+        found = statistics.compute(form, theta, wanted, directions, gradient, room=self.room if again else 0)
+        if found.formed is not None and theta.device.type == "cpu":
+            self.room -= found.formed.nbytes
+            micro.forms[name] = Dense(found.formed.view(-1, *form.shape))  # and its factors are let go
+            found.formed = None
+        return found
 
     def _along(self, name: str, direction: Direction) -> Tensor:
         """<g_n, v>, [B], for a direction that was not known before."""
@@ -252,20 +281,6 @@ def rounding_of(theta: Tensor, half: torch.dtype | None) -> float:
     if theta.is_cuda and theta.dtype == torch.float32 and convolutions_round():
         return 5e-2 if half else 5e-3  # convolutions round their inputs to ten bits
     return ROUNDING.get(half or theta.dtype, 5e-2)
-
-
-def _of_microbatch(
-    micro: Microbatch,
-    name: str,
-    theta: Tensor,
-    wanted: Wanted,
-    directions: Mapping[str, Direction],
-    gradient: Tensor | None,
-) -> Statistics:
-    form = micro.forms.get(name)
-    if form is None:  # the parameter took no part: its individual gradients are zero
-        form = Dense(theta.new_zeros(()).expand(micro.samples, *theta.shape))
-    return statistics.compute(form, theta, wanted, directions, gradient)
 
 
 def _merged(parts: list[Statistics]) -> Statistics:

@@ -24,8 +24,7 @@ class Settings:
     finder: Finder = field(default_factory=Finder)
     scale: LossScale = field(default_factory=LossScale)
     orders: dict[int, Placement] = field(default_factory=dict)  # by structure of the graph: its output
-    eigenvector: Tensor | None = None  # of the last tracked step: the next search starts near it
-    searches: int = 0  # for eigenvectors: some look everywhere
+    eigenvector: Tensor | None = None  # of the last tracked step, several mixed: the next search starts near them
     trusted: Trust = field(default_factory=Trust)  # ways around autograd that agree with it
     looped: set[str] = field(default_factory=set)  # operations through which columns go one by one
     regularised: set[str] = field(default_factory=set)  # parameters whose gradient has a part that no sample gave

@@ -39,10 +39,12 @@ def compute(
     directions: Mapping[str, Direction | Tensor],
     gradient: Tensor | None = None,
     way: Way = "auto",
+    room: int = 0,
 ) -> Statistics:
     """Compute everything wanted of one parameter in one go.
 
     ``gradient``: autograd's own, in the units of the mean of g_n; taken for that mean where this saves work.
+    ``room``: bytes that g_n may take on a CPU, where it is formed, to be left in ``formed``, its factor included.
     """
     asked = {name: Direction(v) if isinstance(v, Tensor) else v for name, v in directions.items()}
     if isinstance(form, Factored) and form.outer and way != "form":
@@ -55,7 +57,7 @@ def compute(
     if isinstance(form, Indexed):
         found = _indexed(form, theta, wanted, vectors)
     else:
-        found = formed.compute(form, theta, wanted, vectors)
+        found = formed.compute(form, theta, wanted, vectors, room)
     found.dot_mean = found.dots.pop("", None)
     found.of_mean = wanted.dot_mean and gradient is None
     return found

@@ -68,7 +68,7 @@ class Linear(Layer):
         inputs, _, slot = self._saved()
         found: Tangents = {}
         if slot + 1 in self.weights and inputs is not None:
-            found[slot + 1] = inputs.mT @ grad
+            found[slot + 1] = (grad.mT @ inputs).mT  # so it lies in memory as the weight of a linear layer does
         if slot == 1 and 0 in self.weights:
             found[0] = grad.sum(0)
         return (self.pull(grad) if self.has_data else None), found

@@ -22,6 +22,10 @@ class Scratch:
     def __init__(self) -> None:
         self._held: dict[str, Tensor] = {}
 
+    def lend(self, name: str, memory: Tensor) -> None:
+        """Use this memory from now on."""
+        self._held[name] = memory
+
     def take(self, name: str, shape: tuple[int, ...], like: Tensor, zeros: bool = False) -> Tensor:
         """Return memory for ``shape`` in the precision of statistics; with what was left in it, at first anything."""
         held = self._held.get(name)
@@ -330,8 +334,13 @@ def widened(form: AnyForm) -> AnyForm:
     return Dense(wide(form.value))
 
 
-def chunks(form: AnyForm, limit: int = CHUNK, scratch: Scratch | None = None) -> Iterator[tuple[int, Tensor]]:
-    """Form g_n for a few samples at a time: yields (first sample, [n, D]), gone when the next one is asked for."""
+def chunks(
+    form: AnyForm, limit: int = CHUNK, scratch: Scratch | None = None, into: Tensor | None = None
+) -> Iterator[tuple[int, Tensor]]:
+    """Form g_n for a few samples at a time: yields (first sample, [n, D]), gone when the next one is asked for.
+
+    ``into``: where products of factors are left, [N, D].
+    """
     if isinstance(form, Dense):
         limit = max(limit, 4 * CHUNK)  # it is there already
     scratch = scratch or Scratch()
@@ -339,6 +348,8 @@ def chunks(form: AnyForm, limit: int = CHUNK, scratch: Scratch | None = None) ->
     step = -(-form.samples // max(1, -(-form.samples // most)))  # chunks of nearly equal size
     for begin in range(0, form.samples, step):
         end = min(form.samples, begin + step)
+        if into is not None:
+            scratch.lend("formed", into[begin:end])
         yield begin, form.form(begin, end, scratch).reshape(end - begin, -1)
 
 

@@ -13,7 +13,8 @@ from cockpit.layers.layout import Layout
 def addmm(use: Use) -> Form | None:
     """``out = beta * self + alpha * mat1 @ mat2``."""
     if use.slot == 0:
-        return broadcast(use, use.grad * use.node._saved_beta)
+        beta = use.node._saved_beta
+        return broadcast(use, use.grad if beta == 1 else use.grad * beta)
     return _product(use, use.node._saved_mat1, use.node._saved_mat2, use.slot - 1, use.node._saved_alpha)
 
 
