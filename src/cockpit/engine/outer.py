@@ -8,7 +8,6 @@ from cockpit.engine.binning import Bins
 from cockpit.engine.outer_joint import joint
 from cockpit.engine.outer_products import Products
 from cockpit.engine.projections import outer, project, vector_of
-from cockpit.engine.vectors import square_rows
 from cockpit.engine.wanted import Directions, Statistics, Wanted
 from cockpit.layers.forms import Factored, chunks, wide
 
@@ -45,7 +44,7 @@ def _inner_products(
         found.dot_mean, norms = gram.mean_and_norms(row, col)
         found.of_mean, found.sq_norm = True, norms if wanted.sq_norm else None
     elif wanted.sq_norm:
-        found.sq_norm = square_rows(row) * square_rows(col)
+        found.sq_norm = row.square().sum(1) * col.square().sum(1)
     vectors: dict[str, Tensor] = {}
     for name, direction in directions.items():
         other, known = direction.mean_of, direction.vector is not None
