@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from cockpit.core.schedule import Schedule
 from cockpit.coverage import Coverage
 from cockpit.departure import Departure
 from cockpit.engine import kernels
+from cockpit.engine.eager import full_precision
 from cockpit.engine.motion import Motion
 from cockpit.engine.needs import UPDATE, Need
 from cockpit.engine.observation import NEW_REGULARISER, Observation
@@ -170,17 +171,11 @@ class Tracker:
         self._measured = len(recorder.microbatches)
         recorder.seconds += time.perf_counter() - begin
 
-    def _ours(self, recorder: Recorder) -> AbstractContextManager[Any]:
-        """What computations of ours run under."""
-        device = _device(recorder.parameters)
-        if not self.pace.frugal and not torch.is_autocast_enabled(device):  # ending an autocast takes long
-            return torch.no_grad()
-        return self._frugally(device)
-
     @contextmanager
-    def _frugally(self, device: str) -> Iterator[None]:
+    def _ours(self, recorder: Recorder) -> Iterator[None]:
+        """What computations of ours run under."""
         held = kernels.held_back(True) if self.pace.frugal else nullcontext()
-        with torch.no_grad(), torch.autocast(device, enabled=False), held:
+        with torch.no_grad(), full_precision(_device(recorder.parameters)), held:
             yield
 
     def _replay(self, recorder: Recorder) -> Observation | None:

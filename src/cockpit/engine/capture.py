@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cockpit.core.errors import why
 from cockpit.engine.blueprint import Found
+from cockpit.engine.eager import full_precision
 from cockpit.engine.graph import Graph, Node, Path, Result, family
 from cockpit.engine.placement import Finder, Source
 from cockpit.engine.pull import gradient_of
@@ -57,7 +58,7 @@ class Capture:
         layouts = self.found.placed.nodes[node]
 
         def arrived(grads: tuple[Tensor | None, ...]) -> None:
-            with torch.no_grad(), _no_autocast(grads):
+            with torch.no_grad(), full_precision(_device(grads)):
                 for path in paths:
                     if path.name not in self.uncovered:
                         self._take(path, grads, layouts)
@@ -163,6 +164,5 @@ def loss_input(graph: Graph) -> Result | None:
     return None
 
 
-def _no_autocast(grads: tuple[Tensor | None, ...]) -> Any:
-    device = next((grad.device.type for grad in grads if grad is not None), "cpu")
-    return torch.autocast(device, enabled=False)
+def _device(grads: tuple[Tensor | None, ...]) -> str:
+    return next((grad.device.type for grad in grads if grad is not None), "cpu")

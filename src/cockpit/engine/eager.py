@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -37,6 +37,11 @@ def is_compiled(model: nn.Module) -> bool:
         isinstance(module, compiled) or getattr(module, "_compiled_call_impl", None) is not None
         for module in model.modules()
     )
+
+
+def full_precision(device: str) -> AbstractContextManager[Any]:
+    """Without autocast, for computations of ours; where there is none nothing is entered: leaving one takes long."""
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def differentiable_twice(model: nn.Module) -> list[Callable[[], Any]]:

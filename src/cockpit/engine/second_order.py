@@ -11,6 +11,7 @@ from cockpit.core.errors import Undefined, why
 from cockpit.engine import lanczos
 from cockpit.engine.capture import Capture, loss_input
 from cockpit.engine.curvature import HessianProduct, Product, Vectors, hessian_diagonal, hutchinson
+from cockpit.engine.eager import full_precision
 from cockpit.engine.gauss_newton import GaussNewton
 from cockpit.engine.graph import Graph
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
@@ -49,7 +50,7 @@ class SecondOrder:
         made, and those before autograd runs.
         """
         diagonals = [need for need in needs if isinstance(need, Diagonal)]
-        with torch.autocast(next(iter(self._parameters.values())).device.type, enabled=False):
+        with full_precision(next(iter(self._parameters.values())).device.type):
             for need in diagonals:
                 if need.kind not in ("ggn", "ggn_mc"):
                     self.diagonals[need] = _attempt(self._of_hessian, need, impossible)
