@@ -97,8 +97,12 @@ class ProblemContract:
 
     def batch(self) -> Batch:
         """A small batch of its training data."""
+        return self._drawn(1)
+
+    def _drawn(self, generators: int) -> Batch:
         splits = self.make().data(Place(self.folder, download=False), Variant())
-        return next(iter(splits.train.epoch(self.batch_size, torch.Generator().manual_seed(0))))
+        seeded = [torch.Generator().manual_seed(seed) for seed in range(generators)]
+        return next(iter(splits.train.epoch(self.batch_size, *seeded)))
 
     def test_a_model_follows_from_its_seed(self) -> None:
         """The same seed gives the same weights; the global random state stays as it was."""
@@ -111,6 +115,11 @@ class ProblemContract:
     def test_batches_follow_from_their_generator(self) -> None:
         """The same generator gives the same batch."""
         for one, other in zip(self.batch(), self.batch(), strict=True):
+            assert torch.equal(one, other)
+
+    def test_an_order_can_be_fixed(self) -> None:
+        """A second generator draws the order in place of the first."""
+        for one, other in zip(self._drawn(2), self._drawn(2), strict=True):
             assert torch.equal(one, other)
 
     def test_every_sample_has_a_loss(self) -> None:
