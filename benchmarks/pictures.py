@@ -129,13 +129,14 @@ def _dots(title: str, rows: Data, sort: list[str], limits: tuple[float, float], 
         "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
         "encoding": {"x": x, "y": y, "color": colour, "shape": shape},
     }
+    lesser = ("right", -8, 0) if alone else ("center", 0, -9)  # where there is room: on its left may be the line at 1
     labels = [
         {
-            "mark": {"type": "text", "align": align, "dx": dx, "fontSize": 9},
+            "mark": {"type": "text", "align": align, "dx": dx, "dy": dy, "fontSize": 9},
             "transform": [{"filter": f"datum.right === {side}"}],
             "encoding": {"text": {"field": "text"}, "x": x, "y": y, "color": colour},
         }
-        for align, dx, side in (("left", 8, "true"), ("right", -8, "false"))
+        for align, dx, dy, side in (("left", 8, 0, "true"), (*lesser, "false"))
     ]
     return _panel(title, {"data": {"name": "rows"}, "layer": [base, between, points, *labels]}, rows)
 

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cockpit.engine.binning import FEW, Bins
-from cockpit.engine.vectors import PLAIN
+from cockpit.engine.binning import Bins
 from cockpit.layers.forms import Scratch
 
 MEDIUM = 2**17  # elements that one thread compares as fast as several do
@@ -32,9 +31,6 @@ def extremes(g: Tensor) -> tuple[float, float]:
     """Smallest and largest element; NaN if there is one."""
     if not g.numel():
         return 0.0, 0.0
-    if g.numel() <= MEDIUM and g.dtype in PLAIN and g.device.type == "cpu":
-        values = g.numpy()
-        return float(values.min()), float(values.max())
     low, high = torch.aminmax(g)
     return float(low), float(high)
 
@@ -43,9 +39,6 @@ def count(g: Tensor, bins: Bins, within: tuple[float, float], scratch: Scratch) 
     """Histogram of all elements of ``g``, on a CPU, given its smallest and largest: [bins]."""
     reached, above = bins.reached(*within), g.numel()
     if not _few(len(reached), above, within):
-        if above <= FEW:  # torch would wake its threads
-            found = np.searchsorted(bins.edges[1:-1], g.double().numpy().reshape(-1), side="right")
-            return np.bincount(found, minlength=bins.count)
         return torch.bincount(bins.index(g).reshape(-1), minlength=bins.count).numpy()
     counts = np.zeros(bins.count, np.int64)
     if reached:
