@@ -9,6 +9,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, and f
 
 import torch
 
+from cockpit.engine import native
+
 torch.set_num_threads(1)
 
 
@@ -18,3 +20,12 @@ def _runs_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ["COCKPIT_RUNS"] = str(tmp_path_factory.mktemp("runs"))
     yield
     del os.environ["COCKPIT_RUNS"]
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once with compiled loops, once with torch's operations, as where there is no compiler."""
+    if request.param == "plain":
+        monkeypatch.setattr(native, "library", lambda: None)
+    elif native.problem() is not None:
+        pytest.skip(f"no compiled loops: {native.problem()}")

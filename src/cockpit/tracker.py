@@ -330,9 +330,10 @@ class Tracker:
         self.journal.hand_over()
 
     def _move(self, step: Observation, recorder: Recorder) -> None:
-        update = self._motion.take(recorder.parameters)
+        untouched = recorder.gradient_is_untouched()
+        update = self._motion.take(recorder.parameters, recorder.gradient if untouched else None)
         try:
-            step.moved(update, self._agenda.leaving, self._motion if recorder.gradient_is_untouched() else None)
+            step.moved(update, self._agenda.leaving, self._motion if untouched else None)
         except Exception as error:
             step.flaw = step.flaw or why(error)
 

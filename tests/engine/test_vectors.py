@@ -50,23 +50,28 @@ def test_half_precision_is_widened() -> None:
     assert square_norms([v, v]).tolist() == pytest.approx([9e8, 9e8], rel=1e-2)
 
 
-def moved(step: torch.Tensor, theta: torch.Tensor) -> tuple[Motion, torch.Tensor]:
+def followed(step: torch.Tensor, theta: torch.Tensor, g: torch.Tensor) -> float | None:
+    """The number c with step = c * g, as far as a motion tells."""
     motion, parameters = Motion(), {"w": theta.clone()}
     motion.mark(parameters)
     parameters["w"].add_(step)
-    return motion, motion.take(parameters)["w"]
+    update = motion.take(parameters, {"w": g})
+    assert torch.equal(update["w"], parameters["w"] - theta)
+    lengths = {"w": float(motion.lengths(update))}
+    assert lengths["w"] == pytest.approx(float(square_norm(update["w"])), rel=1e-7)
+    return motion.along(update, lengths, {"w": g}, {"w": float(square_norm(g))}).get("w")
 
 
 @pytest.mark.parametrize("size", [50, 200_000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.usefixtures("loops")
 def test_a_step_along_the_gradient_is_recognised(size: int, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(0)
     theta, g = (torch.randn(size, generator=generator, dtype=torch.float64).to(dtype) for _ in range(2))
-    motion, update = moved(-1e-3 * g, theta)
-    found = motion.along("w", update, float(square_norm(update)), g, float(square_norm(g)))
-    assert found == pytest.approx(-1e-3, rel=1e-3 if dtype == torch.float32 else 1e-9)
+    assert followed(-1e-3 * g, theta, g) == pytest.approx(-1e-3, rel=1e-3 if dtype == torch.float32 else 1e-9)
 
 
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("off", ["decay", "elements", "sign"])
 def test_any_other_step_is_not(off: str) -> None:
     generator = torch.Generator().manual_seed(0)
@@ -76,5 +81,4 @@ def test_any_other_step_is_not(off: str) -> None:
         "elements": -1e-3 * torch.where(torch.arange(len(g)) < 2000, 1.01, 1.0) * g,
         "sign": -1e-3 * g.sign(),
     }[off]
-    motion, update = moved(step, theta)
-    assert motion.along("w", update, float(square_norm(update)), g, float(square_norm(g))) is None
+    assert followed(step, theta, g) is None

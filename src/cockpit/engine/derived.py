@@ -3,13 +3,22 @@
 import torch
 from torch import Tensor
 
+from cockpit.engine import native
 
-def moments(values: Tensor) -> Tensor:
-    """(mean, sample variance, mean absolute value) of per-sample numbers, in double precision; [3]."""
-    wide = values.double()
+
+def moments(values: Tensor, weights: Tensor | None = None) -> Tensor:
+    """(mean, sample variance, mean absolute value) of per-sample numbers, in double precision; [3].
+
+    Given the rows of several parameters, [P, N], these are summed first, each times its weight.
+    """
+    if native.usable(values):
+        return native.moments(values.view(-1, values.shape[-1]), weights)
+    if weights is not None:
+        values = values.double() * weights[:, None].to(values.device)
+    wide = values.double() if values.dim() == 1 else values.sum(0, dtype=torch.float64)
     mean = wide.mean()
     rest = wide - mean
-    return torch.stack([mean, rest.dot(rest) / (len(values) - 1) if len(values) > 1 else mean * 0, wide.abs().mean()])
+    return torch.stack([mean, rest.dot(rest) / (len(wide) - 1) if len(wide) > 1 else mean * 0, wide.abs().mean()])
 
 
 def scatter(sq_norms: Tensor, dots: Tensor) -> Tensor:
@@ -20,6 +29,8 @@ def scatter(sq_norms: Tensor, dots: Tensor) -> Tensor:
 
 def centre(dots: Tensor) -> Tensor:
     """Mean and mean absolute value of each row of <g_n, g>; [2, P], double precision."""
+    if native.usable(dots):
+        return native.centres(dots)
     wide = dots.double()
     return torch.stack([wide.mean(1), wide.abs().mean(1)])
 

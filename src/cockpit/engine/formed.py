@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cockpit.engine import histograms, kernels
+from cockpit.engine import histograms, kernels, native
+from cockpit.engine.binning import Bins
 from cockpit.engine.vectors import ROW, square_rows
 from cockpit.engine.wanted import Statistics, Wanted
 from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, Summed, chunks, wide
@@ -71,9 +72,10 @@ class _Sums:
 
 
 def _on_cpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], room: int = 0) -> Statistics:
+    if form.dtype is torch.float32 and native.usable(theta):
+        return _by_loops(form, theta, wanted, vectors, room)
     sums, scratch, whole = _Sums(wanted, vectors), Scratch(), _kept(form, theta, room)
-    axes = {bins: histograms.Axis(theta, bins) for _, bins in wanted.hist2d}
-    joints = {pair: histograms.Joint(axes[pair[1]], pair[0]) for pair in wanted.hist2d}
+    joints = _joints(theta, wanted)
     counts = {bins: np.zeros(bins.count, np.int64) for bins in wanted.hist1d}
     for _, g in chunks(form, scratch=scratch, into=whole):
         sums.add(g, scratch)
@@ -91,6 +93,37 @@ def _on_cpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, 
     found.hist1d = {bins: torch.from_numpy(count) for bins, count in counts.items()}
     found.hist2d = {pair: joint.counts(scratch) for pair, joint in joints.items()}
     return found
+
+
+def _by_loops(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], room: int) -> Statistics:
+    """Each chunk is read once, by compiled loops."""
+    scratch, whole, joints = Scratch(), _kept(form, theta, room), _joints(theta, wanted)
+    squares = torch.zeros(theta.numel()) if wanted.sum_sq else None
+    found, top = torch.empty(1 + len(vectors), form.samples), torch.zeros(()) if wanted.abs_max else None
+    counts = [torch.zeros(bins.count, dtype=torch.int64) for bins in wanted.hist1d]
+    for begin, g in chunks(form, scratch=scratch, into=whole):
+        first, *others = zip(wanted.hist1d, counts, strict=True) if counts else [None]
+        rows = found[:, begin : begin + len(g)]
+        native.scan(g, list(vectors.values()), rows, squares, first, top)
+        for more in others:
+            native.scan(g, [], None, None, more)
+        for joint in joints.values():
+            joint.add(g, histograms.extremes(g), scratch)
+    lengths, *dots = found.unbind(0)
+    return Statistics(
+        sq_norm=lengths if wanted.sq_norm else None,
+        dots=dict(zip(vectors, dots, strict=True)),
+        sum_sq=None if squares is None else squares.view(form.shape),
+        abs_max=top,
+        hist1d=dict(zip(wanted.hist1d, counts, strict=True)),
+        hist2d={pair: joint.counts(scratch) for pair, joint in joints.items()},
+        formed=whole,
+    )
+
+
+def _joints(theta: Tensor, wanted: Wanted) -> dict[tuple[Bins, Bins], histograms.Joint]:
+    axes = {bins: histograms.Axis(theta, bins) for _, bins in wanted.hist2d}
+    return {pair: histograms.Joint(axes[pair[1]], pair[0]) for pair in wanted.hist2d}
 
 
 def _kept(form: AnyForm, theta: Tensor, room: int) -> Tensor | None:

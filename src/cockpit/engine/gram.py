@@ -8,6 +8,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from cockpit.engine import native
 from cockpit.layers.forms import Convolved, Factored, Scratch, wide
 
 BLOCK = 2**22  # inner products that are held at once
@@ -29,7 +30,7 @@ def dot_mean(form: Factored, other: Factored) -> Tensor:
     )
     step = max(1, BLOCK // max(1, len(other_row)))
     parts = [
-        (r @ other_row.mT).mul_(c @ other_col.mT).sum(1) for r, c in zip(row.split(step), col.split(step), strict=True)
+        sum_rows(r @ other_row.mT, c @ other_col.mT) for r, c in zip(row.split(step), col.split(step), strict=True)
     ]
     each = parts[0] if len(parts) == 1 else torch.cat(parts)  # [N * T]
     total = each.view(form.samples, -1).sum(1) if len(each) != form.samples else each
@@ -38,8 +39,14 @@ def dot_mean(form: Factored, other: Factored) -> Tensor:
 
 def mean_and_norms(row: Tensor, col: Tensor) -> tuple[Tensor, Tensor]:
     """<g_n, mean g> and ||g_n||^2 for g_n = row_n col_n^T."""
-    products = (row @ row.mT).mul_(col @ col.mT)
-    return products.sum(1).div_(len(row)), products.diagonal().clone()
+    rows, columns = row @ row.mT, col @ col.mT
+    norms = rows.diagonal() * columns.diagonal()
+    return sum_rows(rows, columns).div_(len(row)), norms
+
+
+def sum_rows(one: Tensor, other: Tensor) -> Tensor:
+    """sum_m one_nm other_nm; the first matrix may be overwritten."""
+    return native.row_products(one, other) if native.usable(one, other) else one.mul_(other).sum(1)
 
 
 def norm_is_cheaper(form: Factored | Convolved) -> bool:

@@ -1,11 +1,12 @@
 """The optimizer's step: parameters before it, and the difference it made, in buffers that are used again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from cockpit.engine.vectors import ROW, inner
+from cockpit.engine import native
+from cockpit.engine.vectors import ROW, inner, square_norms
 
 Vectors = dict[str, Tensor]
 PROBE = 4 * ROW  # elements that are compared one by one
@@ -18,6 +19,8 @@ class Motion:
         self._before: Vectors = {}
         self._update: Vectors = {}
         self._marked: list[str] = []
+        self._sums: dict[str, list[float]] = {}  # ||update||^2, <update, gradient>, ||before||^2 of the last update
+        self._beside = False  # whether the gradient was given
 
     @property
     def marked(self) -> bool:
@@ -33,47 +36,97 @@ class Motion:
                 self._before[name] = torch.empty_like(theta, requires_grad=False)
         _copy([self._before[name] for name in parameters], [theta.detach() for theta in parameters.values()])
 
-    def take(self, parameters: Mapping[str, Tensor]) -> Vectors:
-        """The optimizer has stepped: the update, valid until the next one is taken."""
-        found: Vectors = {}
-        for name in self._marked:
-            if name in parameters:
-                theta, before = parameters[name].detach(), self._before[name]
-                update = self._update.get(name)
-                if update is None or update.shape != before.shape or update.device != before.device:
-                    update = self._update[name] = torch.empty_like(before)
-                found[name] = torch.sub(theta, before, out=update)
-        self._marked = []
-        return found
+    def take(self, parameters: Mapping[str, Tensor], gradient: Mapping[str, Tensor] | None = None) -> Vectors:
+        """The optimizer has stepped: the update, valid until the next one is taken.
+
+        ``gradient``: what the update may follow, see :meth:`along`.
+        """
+        names, self._marked = [name for name in self._marked if name in parameters], []
+        now, before = [parameters[name].detach() for name in names], [self._before[name] for name in names]
+        update = {name: self._room(name) for name in names}
+        beside = None if gradient is None else [gradient[name] for name in names]
+        self._sums, self._beside = {}, gradient is not None
+        if _loose(now, before, list(update.values()), beside or []):
+            sums = native.motion(now, before, list(update.values()), beside)
+            self._sums = dict(zip(names, sums.tolist(), strict=True))
+        else:
+            for one, other, apart in zip(now, before, update.values(), strict=True):
+                torch.sub(one, other, out=apart)
+        return update
+
+    def _room(self, name: str) -> Tensor:
+        before, update = self._before[name], self._update.get(name)
+        if update is None or update.shape != before.shape or update.device != before.device:
+            update = self._update[name] = torch.empty_like(before)
+        return update
+
+    def lengths(self, update: Vectors) -> Tensor:
+        """||update||^2 of each parameter, [P], of the update that was taken last."""
+        if self._sums:
+            return torch.tensor([self._sums[name][0] for name in update], dtype=torch.float64)
+        return square_norms(list(update.values()))
 
     def forget(self) -> None:
         """The step was never taken."""
         self._marked = []
 
-    def along(self, name: str, update: Tensor, length: float, gradient: Tensor, square: float) -> float | None:
-        """The number c with update = c * gradient, to rounding of the parameters; None if there is none.
+    def along(
+        self, update: Vectors, lengths: Mapping[str, float], gradient: Vectors, squares: Mapping[str, float]
+    ) -> dict[str, float]:
+        """The numbers c with update = c * gradient, to rounding of the parameters, where there is one.
 
-        ``length`` and ``square`` are the squared norms of the two.
+        ``lengths`` and ``squares`` are the squared norms of the two.
         """
-        if not length or not square:
-            return None
-        product = inner(update, gradient)
-        coefficient = product / square
-        eps, before = torch.finfo(update.dtype).eps, self._before[name]
-        if update.numel() > PROBE:  # all elements by their sum of squares, some of them one by one
-            noise = _noise(before, eps)
-            if length - product * coefficient > max(4 * eps, 1e-14) * length + noise:
-                return None
-        piece, model = update.reshape(-1)[:PROBE], gradient.reshape(-1)[:PROBE]
-        apart = torch.sub(piece, model, alpha=coefficient)
-        off = inner(apart, apart)
-        near = _noise(before.reshape(-1)[:PROBE], eps) + (64 * eps) ** 2 * length
-        return coefficient if off <= near else None
+        names = [name for name in gradient if lengths[name] and squares[name]]
+        products, noises = self._products(names, update, gradient)
+        factors = [products[name] / squares[name] for name in names]
+        eps = torch.finfo(next(iter(update.values())).dtype).eps
+        rounding = 2 * eps**2 / 12  # what rounding the parameters adds to their difference, for each squared length
+        found: dict[str, float] = {}
+        rest = self._residuals(names, update, gradient, factors)
+        for name, factor, (off, near) in zip(names, factors, rest, strict=True):
+            length = lengths[name]
+            if update[name].numel() > PROBE:  # all elements by their sum of squares, some of them one by one
+                room = max(4 * eps, 1e-14) * length + rounding * noises[name]
+                if length - products[name] * factor > room:
+                    continue
+            if off <= rounding * near + (64 * eps) ** 2 * length:
+                found[name] = factor
+        return found
+
+    def _products(
+        self, names: list[str], update: Vectors, gradient: Vectors
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """<update, gradient> and ||before||^2."""
+        if self._sums and self._beside:
+            return {name: self._sums[name][1] for name in names}, {name: self._sums[name][2] for name in names}
+        products = {name: inner(update[name], gradient[name]) for name in names}
+        large = [name for name in names if update[name].numel() > PROBE]
+        return products, {name: inner(self._before[name], self._before[name]) for name in large}
+
+    def _residuals(
+        self, names: list[str], update: Vectors, gradient: Vectors, factors: list[float]
+    ) -> list[list[float]]:
+        """||update - factor * gradient||^2 and ||before||^2, of the first elements."""
+        if self._sums:
+            moved, slope, before = ([v[name] for name in names] for v in (update, gradient, self._before))
+            found: list[list[float]] = native.residuals(moved, slope, before, factors, PROBE).tolist()
+            return found
+        rest = []
+        for name, factor in zip(names, factors, strict=True):
+            piece, model, start = (v[name].reshape(-1)[:PROBE] for v in (update, gradient, self._before))
+            apart = torch.sub(piece, model, alpha=factor)
+            rest.append([inner(apart, apart), inner(start, start)])
+        return rest
 
 
-def _noise(before: Tensor, eps: float) -> float:
-    """Squared length of what rounding the parameters adds to their difference."""
-    return 2 * eps**2 / 12 * inner(before, before)
+def _loose(*groups: Sequence[Tensor]) -> bool:
+    """Whether compiled loops can run over all of them, element by element."""
+    first = groups[0]
+    alike = all(
+        one.stride() == other.stride() for group in groups[1:] if group for one, other in zip(first, group, strict=True)
+    )
+    return alike and all(v.is_contiguous() for v in first) and native.usable(*(v for group in groups for v in group))
 
 
 def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:

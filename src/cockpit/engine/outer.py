@@ -3,11 +3,12 @@
 import torch
 from torch import Tensor
 
-from cockpit.engine import gram, histograms, kernels
+from cockpit.engine import gram, histograms, kernels, native
 from cockpit.engine.binning import Bins
 from cockpit.engine.outer_joint import joint
 from cockpit.engine.outer_products import Products
 from cockpit.engine.projections import outer, project, vector_of
+from cockpit.engine.vectors import square_rows
 from cockpit.engine.wanted import Directions, Statistics, Wanted
 from cockpit.layers.forms import Factored, chunks, wide
 
@@ -44,7 +45,7 @@ def _inner_products(
         found.dot_mean, norms = gram.mean_and_norms(row, col)
         found.of_mean, found.sq_norm = True, norms if wanted.sq_norm else None
     elif wanted.sq_norm:
-        found.sq_norm = row.square().sum(1) * col.square().sum(1)
+        found.sq_norm = square_rows(row) * square_rows(col)
     vectors: dict[str, Tensor] = {}
     for name, direction in directions.items():
         other, known = direction.mean_of, direction.vector is not None
@@ -64,7 +65,11 @@ def _histograms(found: Statistics, form: Factored, row: Tensor, col: Tensor, the
     if row.device.type == "cpu":
         products = Products(row, col)
         axes = {bins: histograms.Axis(theta, bins) for _, bins in wanted.hist2d}
-        found.hist1d = {bins: products.histogram(bins) for bins in wanted.hist1d}
+        compiled = native.usable(row, col)
+        found.hist1d = {
+            bins: native.outer_counts(row, col, bins) if compiled else products.histogram(bins)
+            for bins in wanted.hist1d
+        }
         found.hist2d = {pair: joint(products, axes[pair[1]], pair[0]) for pair in wanted.hist2d}
         return
     if kernels.usable(form.row) and kernels.usable(form.col):

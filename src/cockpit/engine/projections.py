@@ -58,9 +58,9 @@ def outer(row: Tensor, col: Tensor, vectors: list[Tensor]) -> list[Tensor]:
         return []
     matrices = [v.to(row.dtype).reshape(rows, columns) for v in vectors]
     if rows > columns:
-        return [((row @ matrix) * col).sum(1) for matrix in matrices]
+        return [gram.sum_rows(row @ matrix, col) for matrix in matrices]
     if len(matrices) == 1 or rows * columns > TOGETHER:
-        return [((col @ matrix.mT) * row).sum(1) for matrix in matrices]
+        return [gram.sum_rows(col @ matrix.mT, row) for matrix in matrices]
     through = (col @ torch.cat(matrices).mT).view(len(row), len(matrices), rows)
     return list((through * row[:, None]).sum(2).unbind(1))
 

@@ -95,7 +95,7 @@ class Reduction:
                 self.numbers.put(SCATTER, derived.scatter(rows[SQ_NORM], rows[DOT_GRAD]))
         for key in (LINE, START):
             if key in rows:
-                self.numbers.put((key, "moments"), derived.moments(rows[key].sum(0, dtype=torch.float64)))
+                self.numbers.put((key, "moments"), derived.moments(rows[key]))
 
     def _put_signal(self, need: SignalToNoise) -> None:
         parts = [
@@ -130,17 +130,17 @@ class Reduction:
 
     def _coefficients(self, update: Vectors, lengths: Mapping[str, float], motion: Motion) -> dict[str, float]:
         """Parameters whose update is a multiple of their gradient."""
-        found: dict[str, float] = {}
         if len(self.microbatches) != 1 or any(vector.device.type != "cpu" for vector in update.values()):
-            return found
+            return {}
         squares = dict(zip(self.parameters, self.numbers.values(GRADIENT), strict=True))
-        for name in self.names:
-            known = self.statistics[name].dot_mean is not None and name in self.microbatches[0].forms
-            if known and name not in self.regularised:
-                c = motion.along(name, update[name], lengths[name], self.gradient[name], squares[name])
-                if c is not None:
-                    found[name] = c
-        return found
+        known = [
+            name
+            for name in self.names
+            if self.statistics[name].dot_mean is not None
+            and name in self.microbatches[0].forms
+            and name not in self.regularised
+        ]
+        return motion.along(update, lengths, {name: self.gradient[name] for name in known}, squares)
 
     def sum_sq(self, name: str) -> Tensor:
         """sum_n g_n^2, elementwise."""

@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cockpit.engine import native
+
 ROW = 8192
 BLOCK = 16 * ROW  # stays in a processor's cache
 PLAIN = frozenset({torch.float32, torch.float64})
@@ -38,6 +40,8 @@ def square_norm(vector: Tensor) -> Tensor:
 def square_norms(vectors: Sequence[Tensor]) -> Tensor:
     """||v||^2 of each vector, [P], in double precision."""
     first = vectors[0]
+    if native.usable(*vectors):
+        return native.vector_sums(vectors)
     if all(_plain(v) for v in vectors):
         flats = [_flat(v) for v in vectors]
         return torch.tensor([_product(flat, flat) for flat in flats], dtype=torch.float64)
@@ -48,6 +52,8 @@ def square_norms(vectors: Sequence[Tensor]) -> Tensor:
 
 def square_rows(matrix: Tensor) -> Tensor:
     """||v_n||^2 of each row, [N], in the precision of the rows."""
+    if native.usable(matrix):
+        return native.row_products(matrix, matrix)
     if not _plain(matrix) or matrix.shape[1] > ROW:
         return matrix.square().sum(1)  # added in pairs: more accurate than a norm
     rows = matrix.detach().numpy()
@@ -59,6 +65,8 @@ def square_distances(ends: Sequence[Tensor], starts: Sequence[Tensor]) -> Tensor
     """||v - w||^2 of each pair, [P]; on a CPU without a difference of full size, which would need fresh memory."""
     if ends[0].is_cuda and all(v.is_cuda for v in starts):
         return square_norms(torch._foreach_sub(list(ends), list(starts)))
+    if native.usable(*ends, *starts):
+        return native.vector_sums(ends, starts, apart=True)
     pairs = [(end, start.to(end.device)) for end, start in zip(ends, starts, strict=True)]
     if all(_plain(v) for pair in pairs for v in pair):
         return torch.tensor([_square_distance(_flat(v), _flat(w)) for v, w in pairs], dtype=torch.float64)
@@ -67,6 +75,8 @@ def square_distances(ends: Sequence[Tensor], starts: Sequence[Tensor]) -> Tensor
 
 def inner(one: Tensor, other: Tensor) -> float:
     """<v, w>, summed in double precision over rows."""
+    if native.usable(one, other):
+        return float(native.vector_sums([one], [other])[0])
     if _plain(one) and _plain(other):
         flat = _flat(one)
         return _product(flat, flat if other is one else _flat(other))

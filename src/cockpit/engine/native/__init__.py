@@ -1,0 +1,145 @@
+"""Loops for a CPU, compiled on the user's machine: one pass where torch takes several, one call where it takes dozens.
+
+Every function has a counterpart in torch's operations, which runs where there is no compiler (``usable`` is False).
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.binning import Bins
+from cockpit.engine.native.build import library, problem
+from cockpit.engine.native.calls import Pointers, call
+
+__all__ = [
+    "centres",
+    "moments",
+    "motion",
+    "outer_counts",
+    "problem",
+    "residuals",
+    "row_products",
+    "scan",
+    "usable",
+    "vector_sums",
+]
+
+LARGE = 2**21  # numbers from which on a second thread saves more than it costs to start
+
+
+def usable(*tensors: Tensor) -> bool:
+    """Whether the loops can read these tensors."""
+    for tensor in tensors:
+        if tensor.dtype is not torch.float32 or tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+            return False
+    return library() is not None
+
+
+def outer_counts(row: Tensor, col: Tensor, bins: Bins) -> Tensor:
+    """Histogram of row_no * col_ni, for rows [N, O] and [N, I]: [bins]."""
+    row, col = _rows(row), _rows(col)
+    samples, rows, columns = len(row), row.shape[1], col.shape[1]
+    counts = torch.empty(bins.count, dtype=torch.int64)
+    threads = _threads(samples * rows * columns)
+    call("outer_counts", row, row.stride(0), col, col.stride(0), samples, rows, columns, *_edges(bins), counts, threads)
+    return counts
+
+
+def scan(
+    g: Tensor,
+    vectors: Sequence[Tensor],
+    rows: Tensor | None,
+    squares: Tensor | None,
+    histogram: tuple[Bins, Tensor] | None = None,
+    top: Tensor | None = None,
+) -> None:
+    """Read g [N, D] once: ||g_n||^2 and <g_n, v> for each v [D] are put into ``rows`` [1 + vectors, N].
+
+    g_n^2 is added to ``squares`` [D], what falls into each bin to the counts of ``histogram``; ``top`` becomes the
+    largest size of an element if that is larger.
+    """
+    g = _rows(g)
+    bins, counts = (None, None) if histogram is None else histogram
+    edges = _NO_EDGES if bins is None else _edges(bins)
+    step, threads = 0 if rows is None else rows.stride(0), _threads(g.numel())
+    beside = Pointers([v.contiguous() for v in vectors])
+    call("scan", g, g.stride(0), *g.shape, beside, len(vectors), *edges, counts, rows, step, squares, top, threads)
+
+
+def row_products(one: Tensor, other: Tensor) -> Tensor:
+    """sum_m one_nm other_nm, [N]."""
+    one, other = _rows(one), _rows(other)
+    found = torch.empty(len(one))
+    call("row_products", one, one.stride(0), other, other.stride(0), *one.shape, found)
+    return found
+
+
+def moments(rows: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Mean, sample variance and mean absolute value of numbers of each sample, summed over rows [P, N]; [3].
+
+    ``weights``: what each row is multiplied with, double precision.
+    """
+    rows, found = rows.contiguous(), torch.empty(3, dtype=torch.float64)
+    call("moments", rows, weights, *rows.shape, found)
+    return found
+
+
+def centres(dots: Tensor) -> Tensor:
+    """Mean and mean absolute value of each row [P, N]; [2, P]."""
+    dots, found = dots.contiguous(), torch.empty(2, len(dots), dtype=torch.float64)
+    call("centres", dots, *dots.shape, found)
+    return found
+
+
+def vector_sums(one: Sequence[Tensor], other: Sequence[Tensor] | None = None, apart: bool = False) -> Tensor:
+    """||v||^2 of each vector; with ``other`` <v, w> of each pair, or ||v - w||^2 if ``apart``; [P]."""
+    one = [v.contiguous() for v in one]
+    beside = None if other is None else Pointers([w.contiguous() for w in other])
+    sizes, found = _sizes(one), torch.empty(len(one), dtype=torch.float64)
+    call("vector_sums", Pointers(one), beside, sizes, len(one), apart, found, _threads(sum(v.numel() for v in one)))
+    return found
+
+
+def motion(
+    now: Sequence[Tensor], before: Sequence[Tensor], update: Sequence[Tensor], gradient: Sequence[Tensor] | None
+) -> Tensor:
+    """Put now - before into ``update``; ||update||^2, <update, gradient> and ||before||^2 of each vector, [P, 3]."""
+    found, sizes = torch.empty(len(now), 3, dtype=torch.float64), _sizes(now)
+    slope = None if gradient is None else Pointers(gradient)
+    threads = _threads(sum(v.numel() for v in now))
+    call("motion", Pointers(now), Pointers(before), Pointers(update), slope, sizes, len(now), found, threads)
+    return found
+
+
+def residuals(
+    update: Sequence[Tensor], gradient: Sequence[Tensor], before: Sequence[Tensor], factors: Sequence[float], most: int
+) -> Tensor:
+    """||update - factor * gradient||^2 and ||before||^2 over the first ``most`` elements of each vector, [P, 2]."""
+    found, numbers = torch.empty(len(update), 2, dtype=torch.float64), torch.tensor(factors, dtype=torch.float64)
+    vectors = Pointers(update), Pointers(gradient), Pointers(before)
+    call("residuals", *vectors, _sizes(update), len(update), most, numbers, found)
+    return found
+
+
+_NO_EDGES = None, 0, 0.0, 0, 0
+
+
+@cache
+def _edges(bins: Bins) -> tuple[Tensor, int, float, int, int]:
+    edges = torch.tensor(bins.thresholds, dtype=torch.float32)
+    return edges, len(edges), *bins.near_zero
+
+
+def _rows(matrix: Tensor) -> Tensor:
+    """A matrix whose rows are not scattered in memory."""
+    return matrix if matrix.stride(1) == 1 or matrix.shape[1] == 1 else matrix.contiguous()
+
+
+def _sizes(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.tensor([tensor.numel() for tensor in tensors])
+
+
+def _threads(work: int) -> int:
+    return torch.get_num_threads() if work >= LARGE else 1

@@ -1,0 +1,101 @@
+"""Compiles the loops with the machine's own C compiler, once; without one, torch's operations do the same work."""
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+log = logging.getLogger("cockpit")
+SOURCE = Path(__file__).with_name("loops.c")
+FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared")
+SWITCH = "COCKPIT_NATIVE"  # 0: do without
+PATIENCE = 60.0  # seconds that a compiler may take
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The compiled loops; None where they cannot be had, see :func:`problem`."""
+    try:
+        return ctypes.CDLL(str(_built()))
+    except (OSError, subprocess.SubprocessError, LookupError) as error:
+        _problems.append(_reason(error))
+        log.info("no compiled loops: %s", _problems[0])
+        return None
+
+
+def problem() -> str | None:
+    """Why there are no compiled loops; None if there are."""
+    return None if library() is not None else _problems[0]
+
+
+_problems: list[str] = []
+
+
+def _built() -> Path:
+    if os.environ.get(SWITCH, "") == "0":
+        raise LookupError(f"{SWITCH}=0")
+    if not sys.platform.startswith(("linux", "darwin")):
+        raise LookupError(f"they are not made for {sys.platform}")
+    target = _folder() / f"loops-{_key()}.so"
+    if not _trusted(target):
+        _compile(target)
+    return target
+
+
+def _key() -> str:
+    """What the result depends on: the source, and the processor, whose instructions are used."""
+    parts = SOURCE.read_text(), " ".join(FLAGS), sys.platform, platform.machine(), _processor()
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _processor() -> str:
+    with suppress(OSError, StopIteration):
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            return next(line for line in lines if line.startswith(("flags", "Features")))
+    return platform.node()
+
+
+def _folder() -> Path:
+    """A folder of the user's own: what lies there is loaded as code."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "cockpit"
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid():
+            return folder
+    return Path(tempfile.mkdtemp(prefix="cockpit-"))  # this process only
+
+
+def _trusted(path: Path) -> bool:
+    with suppress(OSError):
+        return path.stat().st_uid == os.getuid()
+    return False
+
+
+def _compile(target: Path) -> None:
+    compiler = next(filter(None, map(shutil.which, (os.environ.get("CC") or "cc", "gcc", "clang"))), None)
+    if compiler is None:
+        raise LookupError("there is no C compiler (cc, gcc or clang)")
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        for extra in (("-march=native",), ()):  # some compilers do not know it
+            command = [compiler, *FLAGS, *extra, str(SOURCE), "-o", str(part), "-lm", "-lpthread"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            if done.returncode == 0:
+                part.replace(target)  # at once, for others who are about to load it
+                return
+        raise LookupError(f"{compiler} failed: {done.stderr.strip()[:300]}")
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, LookupError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,73 @@
+"""Calls of the compiled loops, which can be written down and made again."""
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from torch import Tensor
+
+from cockpit.engine.native.build import library
+
+POINTER, WHOLE, SINGLE, FLAG = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_int
+BINS = [POINTER, WHOLE, SINGLE, WHOLE, WHOLE]
+SIGNATURES: dict[str, list[Any]] = {
+    "outer_counts": [*[POINTER, WHOLE] * 2, *[WHOLE] * 3, *BINS, POINTER, FLAG],
+    "scan": [POINTER, *[WHOLE] * 3, POINTER, WHOLE, *BINS, POINTER, POINTER, WHOLE, POINTER, POINTER, FLAG],
+    "row_products": [*[POINTER, WHOLE] * 2, WHOLE, WHOLE, POINTER],
+    "moments": [POINTER, POINTER, WHOLE, WHOLE, POINTER],
+    "centres": [POINTER, WHOLE, WHOLE, POINTER],
+    "vector_sums": [*[POINTER] * 3, WHOLE, FLAG, POINTER, FLAG],
+    "motion": [*[POINTER] * 5, WHOLE, POINTER, FLAG],
+    "residuals": [*[POINTER] * 4, WHOLE, WHOLE, *[POINTER] * 2],
+}
+
+Witness = Callable[[Callable[[], None]], None]  # is told how to make a call again
+_witnesses: list[Witness] = []
+
+
+class Pointers:
+    """An array of addresses, looked up when a call is made."""
+
+    __slots__ = ("tensors",)
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self.tensors = tensors
+
+    def array(self) -> Any:
+        """The addresses."""
+        return (POINTER * len(self.tensors))(*[tensor.data_ptr() for tensor in self.tensors])
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Call a loop; tensors are passed by their addresses."""
+    function = _function(name)
+    _make(function, arguments)
+    for witness in _witnesses:
+        witness(lambda: _make(function, arguments))
+
+
+@contextmanager
+def witnessed(witness: Witness) -> Iterator[None]:
+    """Tell of every call."""
+    _witnesses.append(witness)
+    try:
+        yield
+    finally:
+        _witnesses.remove(witness)
+
+
+def _make(function: Any, arguments: tuple[Any, ...]) -> None:
+    given = [a.data_ptr() if isinstance(a, Tensor) else a.array() if isinstance(a, Pointers) else a for a in arguments]
+    if function(*given):
+        raise MemoryError("no memory for sums")
+
+
+@cache
+def _function(name: str) -> Any:
+    loops = library()
+    assert loops is not None  # asked by ``usable``
+    function = loops[name]
+    function.argtypes, function.restype = SIGNATURES[name], FLAG
+    return function
