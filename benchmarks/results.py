@@ -88,12 +88,20 @@ def _words(row: Row) -> str:
         return words + f"{row['plain_mib']:8.0f} MiB {row['tracked_mib']:8.0f} MiB"
     if row["kind"] == "budget":
         counts = f"{row['tracked']} of {row['steps']} steps tracked, {row['complete']} with everything"
-        return words + f"{counts}, time x {row['ratio']:.3f}"
+        return words + f"{counts}, time x {row['ratio']:.3f}{_sureness(row)}"
     every = "never" if row["every"] is None else f"every {row['every']}"
     words += f"{every:10} {row['plain_ms']:9.2f} ms {row['tracked_ms']:10.2f} ms  x {row['ratio']:.4g}"
     if "free_ratio" in row:
         words += f", free x {row['free_ratio']:.4g}"
     return words + (f"  undefined: {', '.join(row['undefined'])}" if row.get("undefined") else "")
+
+
+def _sureness(row: Row) -> str:
+    """How far chance may have moved a ratio, and what cannot be moved so easily; older rows do not say."""
+    if "chance" not in row:
+        return ""
+    cores = f", cores x {row['cpu_ratio']:.3f}" if "cpu_ratio" in row else ""
+    return f" ± {row['chance']:.3f}, block by block x {row['block_ratio']:.3f}{cores}"
 
 
 def key_of(row: Row) -> tuple[Any, ...]:

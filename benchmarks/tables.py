@@ -146,15 +146,24 @@ def _memory(results: Results, net: str, optimizer: str) -> list[str]:
 
 def budget(results: Results) -> str:
     """What a share of the time buys."""
-    body = []
-    for net, _ in results.nets(kind="budget"):
-        for row in results.find(kind="budget", net=net):
-            if "error" not in row:
-                tracked = f"{row['tracked']:,} of {row['steps']:,}, {row['complete']:,} with everything"
-                ends = f"{row['open_ms']:.0f} + {row['close_ms']:.0f} ms"
-                body.append([name(net), row["what"], f"{row['ratio']:.3f}", f"{row['total_ratio']:.3f}", tracked, ends])
-    head = ["", "", "time of the steps", "of the whole run", "steps tracked", "opening + closing"]
-    return table(head, body)
+    rows = [row for net, _ in results.nets(kind="budget") for row in results.find(kind="budget", net=net)]
+    head = ["", "", "time of the steps", "block by block", "of the whole run", "steps tracked", "opening + closing"]
+    return table(head, [_budget(row) for row in rows if "error" not in row])
+
+
+def _budget(row: Row) -> list[str]:
+    """One line; older rows know neither blocks nor tiers."""
+    steps = f"{row['ratio']:.3f}" + (f" ± {row['chance']:.3f}" if "chance" in row else "")
+    blocks = f"{row['block_ratio']:.3f}" if "block_ratio" in row else ""
+    ends = f"{row['open_ms']:.0f} + {row['close_ms']:.0f} ms"
+    return [name(row["net"]), row["what"], steps, blocks, f"{row['total_ratio']:.3f}", _tracked(row), ends]
+
+
+def _tracked(row: Row) -> str:
+    """How many steps, and with what; a dear tier includes the cheaper ones."""
+    counts = f"{row['tracked']:,} of {row['steps']:,}, {row['complete']:,} with everything"
+    tiers = row.get("tiers") or {}
+    return counts + (f" ({', '.join(f'{tier} {count:,}' for tier, count in tiers.items())})" if len(tiers) > 1 else "")
 
 
 def large(results: Results, mode: str) -> str:

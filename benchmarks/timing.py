@@ -11,6 +11,7 @@ import torch
 from quiet import BUSY, Others, wait
 
 Step = Callable[[], None]
+NEVER = 10**9  # steps
 
 
 class Session(Protocol):
@@ -43,6 +44,10 @@ class Interval:
     def __call__(self, step: int) -> bool:
         """Whether the step is due."""
         return 0 <= step < self.warm or (self.every is not None and step >= 0 and step % self.every == 0)
+
+    def until(self, step: int) -> int:
+        """Steps from one that is not due to the next that is: as for an interval given by a number, none is asked."""
+        return NEVER if self.every is None else self.every - step % self.every
 
 
 class Clock:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,6 +97,127 @@ def test_disturbed_rounds_are_left_out(module: Callable[[str], Any], monkeypatch
     assert row["others"] == 0.04
 
 
+@pytest.mark.parametrize("every", [4, 7, 256])
+def test_an_interval_tells_when_it_is_due_again(module: Callable[[str], Any], every: int) -> None:
+    schedule = module("timing").Interval(every)
+    schedule.warm = 9
+    for step in [step for step in range(9, 600) if not schedule(step)]:
+        assert step + schedule.until(step) == next(later for later in range(step, 999) if schedule(later))
+    assert module("timing").Interval(None).until(9) > 1e6
+
+
+class Machine:
+    """Time passes when told, and ever more slowly or fast: a plain step takes ``speed`` of the time so far."""
+
+    def __init__(self, speed: Callable[[float], float]) -> None:
+        self.speed, self.now = speed, 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def work(self, plain: float) -> None:
+        self.now += plain * self.speed(self.now)
+
+    def block(self, step: Callable[[], None], count: int, mode: str) -> float:
+        begin = self.now
+        for _ in range(count):
+            step()
+        return (self.now - begin) / count
+
+
+class Copies:
+    """Two copies in turn: of the watched one every tenth step is tracked, and costs as much as half a plain one."""
+
+    def __init__(self, module: Callable[[str], Any], speed: Callable[[float], float]) -> None:
+        self.machine = Machine(speed)
+        self.stopwatch = module("turns").Stopwatch(self.machine)
+        self.steps = {"plain": 0, "watched": 0}
+        self.disturbed, self.seen, self._last = 0, list[float](), 0.0
+
+    def armed(self) -> bool:
+        return self.steps["watched"] % 10 == 0
+
+    def plain(self) -> None:
+        self.steps["plain"] += 1
+        self.disturbed += self.armed()
+        self.machine.work(1.0)
+
+    def watched(self) -> None:
+        before = self.stopwatch()
+        self.machine.work(1.5 if self.armed() else 1.0)
+        self.steps["watched"] += 1
+        self.seen.append(self.stopwatch() - before + (before - self._last))
+        self._last = self.stopwatch()
+
+
+@pytest.mark.parametrize("speed", [lambda now: 1.0, lambda now: 1 + now / 5000, lambda now: 2.0 if now > 700 else 1.0])
+def test_two_copies_in_turn_bear_a_machine_that_changes(
+    module: Callable[[str], Any], speed: Callable[[float], float]
+) -> None:
+    copies = Copies(module, speed)
+    found = module("turns").advance(
+        copies.plain, copies.watched, 1000, 25, copies.machine, copies.stopwatch, copies.armed
+    )
+    assert copies.steps["watched"] == found.steps == 1001, "the thousandth is followed by one that is tracked"
+    assert found.ratio == pytest.approx(1.05, abs=0.02)
+    assert found.typical == pytest.approx(1.05, abs=0.02)
+    assert found.row()["plain_ms"] == pytest.approx(
+        1e3 * sum(b.seconds for b in found.plain) / copies.steps["plain"], rel=1e-3
+    )
+    assert not copies.disturbed, "a backward pass of the other copy would have been seen"
+
+
+def test_for_the_budget_no_time_passes_while_the_other_copy_trains(module: Callable[[str], Any]) -> None:
+    copies = Copies(module, lambda now: 1.0)
+    found = module("turns").advance(copies.plain, copies.watched, 300, 25, copies.machine, copies.stopwatch)
+    assert set(copies.seen) == {1.0, 1.5}
+    assert copies.stopwatch() == found.seconds == pytest.approx(315.0)
+    assert copies.machine.now > 600
+
+
+def test_chance_is_what_differs_from_block_to_block(module: Callable[[str], Any]) -> None:
+    turns = module("turns")
+    same = turns.Turns([turns.Block(10, 10.0)] * 4, [turns.Block(10, 12.0)] * 4)
+    assert (same.ratio, same.typical, same.chance) == (pytest.approx(1.2), pytest.approx(1.2), pytest.approx(0.0))
+    one = turns.Turns(same.plain, [*same.watched[:3], turns.Block(10, 20.0)])
+    assert (one.ratio, one.typical) == (pytest.approx(1.4), pytest.approx(1.2))
+    assert one.chance == pytest.approx(0.2), "as far as one block in four has moved it"
+
+
+def test_complete_is_a_step_with_all_that_was_asked_for(
+    module: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ours = module("ours")
+    tiers = [{"name": "economy", "tracked": 3}, {"name": "business", "tracked": 1}]
+    cost = {"cost": {"budget": {"used": 0.04, "tiers": tiers}}}
+    monkeypatch.setattr(ours, "StoredRun", lambda place: SimpleNamespace(metadata=cost))
+    output = {5: {"Loss": 1.0}, 9: {"Loss": 1.0, "HessTrace": None}, 12: {"Loss": 1.0}, 13: {"mine": 2.0}}
+    pit = SimpleNamespace(
+        get_output=lambda: output,
+        history=SimpleNamespace(reasons=lambda: {"HessTrace": {"why": 1}}),
+        _tracker=SimpleNamespace(quantities=[SimpleNamespace(name=name) for name in ("Loss", "HessTrace")]),
+    )
+    found = ours.Watched(None)
+    found.closed(pit, tmp_path)
+    assert (found.tracked, found.complete, found.undefined) == (3, 1, {"HessTrace": "why"})
+    assert (found.tiers, found.used) == ({"economy": 3, "business": 1}, 0.04)
+
+
+def test_the_table_of_the_budget_reads_old_rows_and_new_ones(module: Callable[[str], Any]) -> None:
+    tables, results = module("tables"), module("results")
+    old = {"kind": "budget", "tool": "cockpit", "net": "mlp", "optimizer": "SGD", "what": "economy", "ratio": 1.04}
+    old |= {"total_ratio": 1.05, "steps": 2000, "tracked": 27, "complete": 27, "open_ms": 18.2, "close_ms": 4.0}
+    lines = tables.budget(tables.Results([old])).splitlines()
+    assert lines[0] == "|  |  | time of the steps | of the whole run | steps tracked | opening + closing |"
+    assert lines[-1] == "| MLP | economy | 1.040 | 1.050 | 27 of 2,000, 27 with everything | 18 + 4 ms |"
+    new = {**old, "what": "business", "complete": 3, "chance": 0.004, "block_ratio": 1.011, "cpu_ratio": 1.039}
+    new |= {"tiers": {"economy": 27, "business": 3}}
+    line = tables.budget(tables.Results([old, new])).splitlines()[-1]
+    assert "| 1.040 ± 0.004 | 1.011 | 1.050 | 27 of 2,000, 3 with everything (economy 27, business 3) |" in line
+    assert results.line(old).endswith("27 with everything, time x 1.040")
+    assert results.line(new).endswith("time x 1.040 ± 0.004, block by block x 1.011, cores x 1.039")
+
+
 def test_sizes_of_the_nets(module: Callable[[str], Any]) -> None:
     nets = module("nets").EVERY
     sizes = {"logreg": 7_850, "mlp": 1_336_610, "2c2d": 3_274_634, "3c3d": 895_210}  # Appendix C of the paper
@@ -138,6 +260,10 @@ def test_every_group_measures(module: Callable[[str], Any], tmp_path: Path) -> N
     } <= kinds
     (kept,) = [row for row in rows if row["kind"] == "budget"]
     assert 0 <= kept["complete"] <= kept["tracked"] < kept["steps"]
+    assert overhead.STEPS <= kept["steps"] < overhead.STEPS + 10
+    assert kept["tiers"].get("economy", 0) == kept["tracked"]
+    assert kept["ratio"] in kept["ratios"]
+    assert kept["total_ratio"] > kept["ratio"], "opening and closing take time"
     assert not [row for row in rows if row.get("undefined")]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
 import torch
 
 from cockpit.core.budget import Budget
@@ -66,3 +69,32 @@ def test_cheap_quantities_are_due_more_often_and_the_budget_is_kept() -> None:
     spent = sum(cost[tier] * times for tier, times in seen.items())
     assert spent <= 0.06 * step * plain
     assert seen[1] > seen[2] > seen[3] >= 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("plain", [3e-4, 6e-3])
+def test_on_a_machine_that_others_use_it_goes_on_to_the_end(plain: float, seed: int) -> None:
+    """Steps take up to four times as long for a while, and some are interrupted."""
+    dice, clock = random.Random(seed), Clock()
+    budget = Budget(0.05, grace=0, clock=clock, tiers={1})
+    pace, load, step, trained, tracked = Pace(budget, torch.device("cpu")), 1.0, 0, 0.0, list[int]()
+
+    def train() -> None:
+        nonlocal load, trained, step
+        load = dice.choice((1.0, 1.5, 2.0, 4.0)) if dice.random() < 0.05 else load
+        seconds = plain * (load * dice.gauss(1, 0.1) + (4 * dice.expovariate(1) if dice.random() < 0.1 else 0.0))
+        clock.now, trained, step = clock.now + seconds, trained + seconds, step + 1
+
+    while step < 2000:
+        if pace.due(step, QUANTITIES[:1]):
+            tracked.append(step)
+            clock.now += 2 * plain * load
+            pace.spend(2 * plain * load)
+        assert pace.resting >= 0, "less than none would never come to an end"
+        train()
+        while pace.resting:  # as whoever counts steps does
+            pace.resting, pace.rested = pace.resting - 1, pace.rested + 1
+            train()
+    assert tracked[-1] > 1500
+    assert budget.trained == pytest.approx(trained, rel=0.12)
+    assert clock.now - trained <= 0.06 * trained

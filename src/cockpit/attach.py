@@ -22,7 +22,7 @@ from cockpit.core.recorded import Recorded
 from cockpit.core.schedule import Budget, Schedule, as_schedule
 from cockpit.core.source import Source
 from cockpit.describe import describe
-from cockpit.engine import eager, tap
+from cockpit.engine import eager, native, tap
 from cockpit.engine.needs import double_backward
 from cockpit.engine.placement import Finder
 from cockpit.engine.replay import Replay
@@ -100,6 +100,8 @@ def watch(
     if on_gpu and _allowed("COCKPIT_REPLAY"):
         settings.programs.replayer = Replay
         settings.programs.patience = 1 if every is not None or grace >= 1 else PATIENCE
+    elif not on_gpu and _allowed("COCKPIT_REPLAY"):
+        settings.programs.taped = native.problem() is None
     folder = None if _disabled() else choose_folder(run, type(model).__name__)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
     if folder is not None:
@@ -346,7 +348,7 @@ class Watch:
 
     def _after_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         pace = self._pace
-        if pace.resting and self._alone:
+        if pace.resting > 0 and self._alone:
             pace.resting -= 1
             pace.rested += 1
             self.step += 1

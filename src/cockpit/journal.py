@@ -12,6 +12,7 @@ from cockpit.core.record import Record
 
 log = logging.getLogger("cockpit")
 
+SCALAR = Kind.SCALAR  # looked up once: an enumeration takes long to find a member
 CONTEXT = re.compile(r"learning_rate(\[\d+\])?|batch_size|tracking_seconds")  # recorded with every tracked step
 
 
@@ -38,21 +39,26 @@ class Journal:
 
     def keep(self, record: Record) -> None:
         """Keep a measured value; the reason of an undefined one is said once."""
-        self.history.append(record)
-        self._waiting.append(record)
-        if record.reason is not None and (record.name, record.reason) not in self._warned:
-            self._warned.add((record.name, record.reason))
-            log.info("%s is undefined at step %d: %s", record.name, record.step, record.reason)
+        self.extend(record.step, [record])
+
+    def extend(self, step: int, records: Sequence[Record]) -> None:
+        """Keep the values that were measured at a step."""
+        self.history.extend(step, records)
+        self._waiting.extend(records)
+        for record in records:
+            if record.reason is not None and (record.name, record.reason) not in self._warned:
+                self._warned.add((record.name, record.reason))
+                log.info("%s is undefined at step %d: %s", record.name, step, record.reason)
 
     def note(self, step: int, name: str, value: float) -> None:
         """Keep a circumstance of a tracked step."""
-        record = Record(step, name, Kind.SCALAR, float(value))
+        record = Record(step, name, SCALAR, float(value))
         self.context.append(record)
         self._waiting.append(record)
 
     def log(self, step: int, metrics: Mapping[str, Any], taken: Collection[str]) -> None:
         """Keep the user's own numbers beside the measured ones, under names that are not taken."""
-        logged = [Record(step, name, Kind.SCALAR, _number(name, value, taken)) for name, value in metrics.items()]
+        logged = [Record(step, name, SCALAR, _number(name, value, taken)) for name, value in metrics.items()]
         for record in logged:
             self.history.append(record)
         if self.sink is not None:

@@ -26,7 +26,7 @@ class Waiting:
 
     step: Observation
     actions: list[Callable[[], None]] = field(default_factory=list)
-    quantities: list[tuple[Quantity, int]] = field(default_factory=list)  # and the step it is recorded under
+    quantities: list[tuple[Sequence[Quantity], int]] = field(default_factory=list)  # and the step to record under
     last: list[Callable[[], None]] = field(default_factory=list)
 
 
@@ -50,19 +50,20 @@ class Measurements:
         ``patient``: none of them looks at more.
         """
         if patient:
-            self.of(step).quantities += [(quantity, under) for quantity in quantities]
+            if quantities:
+                self.of(step).quantities.append((quantities, under))
             return
         for quantity in quantities:
             if reads_numbers_only(quantity):
-                self.of(step).quantities.append((quantity, under))
+                self.of(step).quantities.append(([quantity], under))
             else:
                 self.settle(wait=True)
-                self._record(quantity, step, under)
+                self._record([quantity], step, under, timed=False)
 
     def settle(self, wait: bool = False) -> None:
         """Do what can be done without waiting, or everything."""
         waiting = self._waiting
-        if not waiting:
+        if not waiting or not (wait or len(waiting) > LIMIT or waiting[0].step.numbers.ready):
             return
         with np.errstate(all="ignore"):  # a training run may diverge: what is not finite is recorded as such
             while waiting and (wait or len(waiting) > LIMIT or waiting[0].step.numbers.ready):
@@ -76,32 +77,32 @@ class Measurements:
             action()
         timed = self._count < SAMPLED or self._count % SAMPLED == 0
         self._count += 1
-        for quantity, under in entry.quantities:
-            if timed:
-                begin = time.perf_counter()
-                self._record(quantity, entry.step, under)
-                self._book(quantity.name, time.perf_counter() - begin, 1)
-            else:
-                self._record(quantity, entry.step, under)
+        for quantities, under in entry.quantities:
+            self._record(quantities, entry.step, under, timed)
         for action in entry.last:
             action()
         entry.actions, entry.quantities = [], []
 
-    def _record(self, quantity: Quantity, step: Observation, under: int) -> None:
-        try:
-            plain = getattr(quantity, "_compute", None) is None
-            measured = quantity.measure(step) if plain else _computed(quantity, step)
-            record = _as_record(quantity, under, measured)
-        except Exception as error:  # undefined, or a fault of ours: never one of the user's loop
-            record = Record(under, quantity.name, quantity.kind, None, why(error))
-        self._journal.keep(record)
-        quantity.keep(under, record.value)
+    def _record(self, quantities: Sequence[Quantity], step: Observation, under: int, timed: bool) -> None:
+        records = []
+        for quantity in quantities:
+            begin = time.perf_counter() if timed else 0.0
+            try:
+                measured = quantity.measure(step) if quantity._compute is None else _computed(quantity, step)
+                records.append(_as_record(quantity, under, measured))
+            except Exception as error:  # undefined, or a fault of ours: never one of the user's loop
+                records.append(Record(under, quantity.name, quantity.kind, None, why(error)))
+            if timed:
+                self._book(quantity.name, time.perf_counter() - begin, 1)
+        self._journal.extend(under, records)
+        for quantity, record in zip(quantities, records, strict=True):
+            quantity.keep(under, record.value)
 
 
 def reads_numbers_only(quantity: Quantity) -> bool:
     """A user's subclass of a quantity of ours may look at anything."""
     ours = type(quantity).measure.__module__.startswith("cockpit.quantities.")
-    return quantity.deferred and ours and getattr(quantity, "_compute", None) is None
+    return quantity.deferred and ours and quantity._compute is None
 
 
 def _computed(quantity: Quantity, step: Observation) -> Any:
@@ -111,19 +112,18 @@ def _computed(quantity: Quantity, step: Observation) -> Any:
 
 
 def _as_record(quantity: Quantity, step: int, measured: Any) -> Record:
-    value, details = measured, _NONE
+    name, kind, value, details = quantity.name, quantity.kind, measured, _NONE
     if isinstance(measured, Measured):
         value, details = measured.value, measured.details
-    name = quantity.name
     if isinstance(value, float):
         if not isfinite(value) and name != "Loss":
-            return Record(step, name, quantity.kind, None, "not finite", details)
+            return Record(step, name, kind, None, "not finite", details)
     elif isinstance(value, dict) and not _adds_up(value):
         wrong = [key for key, entry in value.items() if isinstance(entry, float) and not isfinite(entry)]
         if wrong:
             names = ", ".join(wrong[:5]) + (" ..." if len(wrong) > 5 else "")
-            return Record(step, name, quantity.kind, value, f"not finite: {names}", details)
-    return Record(step, name, quantity.kind, value, None, details)
+            return Record(step, name, kind, value, f"not finite: {names}", details)
+    return Record(step, name, kind, value, None, details)
 
 
 def _adds_up(value: dict[str, Any]) -> bool:

@@ -22,7 +22,7 @@ from cockpit.engine.motion import Motion
 from cockpit.engine.needs import UPDATE, Need
 from cockpit.engine.observation import NEW_REGULARISER, Observation
 from cockpit.engine.performance import performing
-from cockpit.engine.program import Program
+from cockpit.engine.program import Performance
 from cockpit.engine.recorder import Recorder
 from cockpit.engine.reduction import CENTRE, SCATTER
 from cockpit.engine.settings import Settings
@@ -63,7 +63,7 @@ class Tracker:
         self._motion = Motion()
         self._measurements = Measurements(self.journal, self.coverage.book)
         self._observation: Observation | None = None
-        self._program: Program | None = None  # what the step under way was observed with
+        self._program: Performance | None = None  # what the step under way was observed with
         self._measured = 0  # backward passes that the last measurement had seen
 
     @property
@@ -96,7 +96,7 @@ class Tracker:
         parameters = self._parameters()
         recorder = self.recorder = Recorder(step, parameters, agenda.needs, self.settings)
         recorder.retain = not self._defer and any(quantity.create_graph(step) for quantity in agenda.grasping)
-        usual = self.settings.programs.replayer is not None and not self._defer and self.coverage.accumulation == 1
+        usual = self.settings.programs.wanted and not self._defer and self.coverage.accumulation == 1
         recorder.replayable = usual and agenda.constant and not recorder.retain
         self._remember_start(parameters)
         return True
@@ -185,7 +185,7 @@ class Tracker:
             return None
         begin = time.perf_counter()
         line = departure.direction if departure is not None and departure.step == recorder.step - 1 else {}
-        self._program = performing(recorder, self.settings, self._agenda.due, self._agenda.leaving, self.start)
+        self._program = performing(recorder, self.settings, self._agenda.due, self._agenda.leaving, self.start, line)
         if self._program is None:
             return None
         micro = recorder.microbatches[0]
@@ -301,7 +301,7 @@ class Tracker:
         step = self._observation or self._observe(recorder)
         with self._ours(recorder):
             if self._program is not None:
-                self._program.step(step)
+                self._program.step(step, recorder.gradient_is_untouched())
             elif self._motion.marked:
                 self._move(step, recorder)
             self._measurements.measure(self._agenda.after, step, step.step, self._agenda.constant)

@@ -11,7 +11,6 @@ from tests.core.training import COSTS, Training
 
 from cockpit.core.budget import BEFORE, HORIZON, LATEST, Budget
 from cockpit.core.errors import CockpitError
-from cockpit.core.meter import UNSEEN
 
 STEPS = 2000
 CHEAP = {1: 0.5}
@@ -277,43 +276,45 @@ def test_used_as_a_schedule_it_takes_the_time_by_itself() -> None:
     assert 0.08 < found["used"] <= 0.11
 
 
-def test_one_call_at_the_end_of_a_plain_step_does_what_three_do() -> None:
-    """Nothing differs but where its own time, which is looked at now and then, is put."""
-    found = []
-    for one in (True, False):
-        now, budget, tracked = [0.0], Budget(0.05, 0.0, tiers=(1,)), []
-        budget.clock = lambda now=now: now[0]  # type: ignore[misc]
-        budget.began()
-        tier = budget.due(0)
-        for step in range(3000):
-            now[0] += 0.01 + (step % 7) * 1e-4 + (0.02 if tier else 0.0)
-            if tier:
+def test_to_look_takes_little_of_the_time() -> None:
+    """A look takes 30 us: of any step, short or long, that must be less than half a percent."""
+    for plain in (1e-4, 3e-4, 6e-3, 0.1):
+        budget = Budget(1e-9, 0.0, tiers=(1,))
+        for step in range(20):
+            assert budget.due(step) == 0
+            budget.book(step, plain)
+        assert 0.005 * (1 + budget.idle()) * plain >= 3e-5
+
+
+def test_what_is_due_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that are booked together end where the next one can be due."""
+    monkeypatch.setattr("cockpit.core.meter.PASSED", 0.0)
+    found = {}
+    for together in (True, False):
+        budget, tracked, step = Budget(0.05, 0.0, tiers=(1,)), list[int](), 0
+        while step < 3000:
+            if tier := budget.due(step):
                 tracked.append(step)
-            if one and not tier:
-                tier = budget.turn(step)
-            else:
-                budget.ended(step, tier)
-                tier = budget.due(step + 1)
-                budget.began()
-        found.append((tracked, budget.steps, budget.trained, budget.spent, budget.plain))
-    assert found[0][0] == found[1][0]
-    assert len(found[0][0]) > 30
-    assert found[0][1:] == pytest.approx(found[1][1:])
+            rested = 0 if tier or not together else budget.idle()
+            budget.book(step, (1 + rested) * 3e-4 + (6e-3 if tier else 0.0), tier, count=1 + rested)
+            step += 1 + rested
+        found[together] = tracked
+    assert len(found[True]) > 3
+    assert found[True] == pytest.approx(found[False], abs=1)
 
 
-def test_what_the_end_of_a_plain_step_takes_is_estimated() -> None:
-    ticks = [0.0]
-
-    def clock() -> float:
-        ticks[0] += 2e-6  # each look takes a while
-        return ticks[0]
-
-    budget = Budget(1e-9, 0.0, clock, tiers=(1,))
-    budget.began()
-    for step in range(2000):
-        ticks[0] += 3e-4
-        assert budget.turn(step) == 0
-    assert budget.standing == pytest.approx(2000 * UNSEEN * 2e-6, rel=0.05)
+def test_where_tracked_steps_are_faster_than_plain_ones_it_goes_on() -> None:
+    """Plain steps are then looked at, though a tracked one could be paid: that is no reason to rest, nor to end."""
+    budget, tracked, step, last = Budget(0.05, 0.0, tiers=(1,)), 0, 0, -9
+    while step < 1000:
+        tier = budget.due(step)
+        rested = 0 if tier else budget.idle()
+        assert rested >= 0
+        tracked, last = (tracked + 1, step) if tier else (tracked, last)
+        fast = step - last < 3  # those after it, too
+        budget.book(step, (0.0095 if fast else 0.01) * (1 + rested), tier, count=1 + rested)
+        step += 1 + rested
+    assert tracked > 100
 
 
 def test_a_no_is_cheap() -> None:

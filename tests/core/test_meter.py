@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.core.meter import AFTER, COLD, UNSEEN, WAITING, Meter, name
+from cockpit.core.meter import AFTER, COLD, GLANCE, PASSED, TOGETHER, UNSEEN, WAITING, Meter, name
 
 PLAIN = 0.01
 
@@ -45,20 +45,36 @@ def test_the_steps_after_a_tracked_one_are_booked_too() -> None:
 def test_what_we_take_between_two_steps_is_ours() -> None:
     meter = Meter()
     for step in range(10):
-        meter.began(step * 1.0)
-        meter.ended(step, 0, step * 1.0 + 0.9)
-    assert meter.standing == pytest.approx(9 * UNSEEN * 0.1)
-    assert meter.plain == pytest.approx(0.9)
+        meter.began(step * 1e-3)
+        meter.ended(step, 0, step * 1e-3 + 0.9e-3)
+    assert meter.standing == pytest.approx(9 * UNSEEN * 1e-4)
+    assert meter.plain == pytest.approx(0.9e-3)
     assert meter.report()["used"] == pytest.approx(UNSEEN * 0.9 / 9)
 
 
+def test_another_program_that_comes_between_two_steps_is_not_ours() -> None:
+    meter = Meter()
+    for step in range(10):
+        meter.began(step * 1.0)
+        meter.ended(step, 0, step * 1.0 + 0.9)
+    assert meter.standing == pytest.approx(9 * UNSEEN * GLANCE)
+
+
+def test_steps_that_are_passed_over_cost_the_call_of_a_hook() -> None:
+    meter = fed()
+    meter.book(0, 100 * PLAIN, count=100)
+    assert meter.standing == pytest.approx(99 * PASSED)
+    assert meter.plain == pytest.approx(PLAIN)
+
+
 def test_stamps_come_from_the_clock() -> None:
-    now = iter([1.0, 3.0, 3.5, 5.5])
+    now = iter([1.0, 3.0, 3.0001, 5.0001])
     meter = Meter(lambda: next(now))
     for step in range(2):
         meter.began()
         meter.ended(step)
-    assert (meter.steps, meter.plain, meter.standing) == (2, 2.0, UNSEEN * 0.5)
+    assert (meter.steps, meter.plain) == (2, pytest.approx(2.0))
+    assert meter.standing == pytest.approx(UNSEEN * 1e-4)
 
 
 def test_a_step_that_was_never_ended_is_not_booked() -> None:
@@ -104,6 +120,29 @@ def test_a_faster_training_is_noticed_at_once() -> None:
     assert meter.plain == PLAIN / 2
 
 
+def test_from_many_steps_at_once_it_learns_at_once() -> None:
+    """The first steps were five times as fast as all others are: that is no pause."""
+    meter = fed(*[PLAIN] * 3, *[5 * PLAIN] * 6)
+    before = meter.trained
+    meter.book(0, 100 * 5 * PLAIN, count=100)
+    assert meter.trained - before == pytest.approx(500 * PLAIN)
+
+
+def test_many_steps_at_once_after_which_training_is_found_faster_count_all() -> None:
+    meter = fed()
+    meter.book(0, PLAIN / 2)
+    before = meter.trained
+    meter.book(1, 100 * PLAIN / 2, count=100)
+    assert meter.plain == PLAIN / 2
+    assert meter.trained - before == pytest.approx(50 * PLAIN)
+
+
+def test_where_there_is_no_time_to_rest_nothing_is_passed_over() -> None:
+    meter = fed()
+    assert meter.rest(-100.0) == 0
+    assert meter.rest(100.0) == int(TOGETHER / PLAIN)
+
+
 def test_a_pause_is_neither_training_nor_cost() -> None:
     meter = fed()
     before = meter.trained
@@ -111,6 +150,15 @@ def test_a_pause_is_neither_training_nor_cost() -> None:
     assert meter.trained == pytest.approx(before + PLAIN)
     assert meter.spent == 0
     assert meter.plain == PLAIN
+
+
+def test_pauses_among_steps_that_are_booked_together_stay_pauses() -> None:
+    """Every 500 steps an evaluation: of the bookings one in eight, of the steps few."""
+    meter = fed(*[3e-4] * 40)
+    before = meter.trained
+    for number in range(400):
+        meter.book(66 * number, 66 * 3e-4 + (1.0 if number % 8 == 0 else 0.0), count=66)
+    assert meter.trained - before == pytest.approx(400 * 66 * 3e-4)
 
 
 def test_stalls_that_are_regular_are_training() -> None:

@@ -73,3 +73,11 @@ def test_what_is_put_anew_replaces_what_was_read() -> None:
     numbers.put("a", torch.tensor([2.0]))
     assert numbers.values("a") == [2.0]
     assert numbers["a"].tolist() == [2.0]
+
+
+def test_what_is_packed_anew_replaces_what_was_read() -> None:
+    numbers = Numbers()
+    for value in (1.0, 2.0):
+        numbers.put_packed(*pack({"a": torch.tensor([value])}))
+        assert numbers.values("a") == [value]
+        assert numbers.values("a") == [value]

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from cockpit import watch
 from cockpit.core.record import Record
+from cockpit.engine import placement
+from cockpit.engine.graph import Graph
+from cockpit.layers.layout import Layout
 
 
 class Language(nn.Module):
@@ -47,6 +50,44 @@ def test_every_order_of_the_same_batch(samples: int, length: int) -> None:
         found = measured(samples, length, time_first, flat)
         for name in ("NormTest", "InnerTest", "OrthoTest", "Alpha"):
             assert found[name] == pytest.approx(expected[name], rel=1e-9), (time_first, flat, name)
+
+
+def test_groups_of_results_give_the_same_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, passes = measured(4, 3, time_first=True, flat=True), []
+    probe = placement.Finder._probe
+
+    def counted(self: placement.Finder, results: list[object], *rest: object) -> object:
+        passes.append(len(results))
+        return probe(self, results, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(placement, "SMALL", 0)
+    monkeypatch.setattr(placement, "PIECE", 5)
+    monkeypatch.setattr(placement.Finder, "_probe", counted)
+    found = measured(4, 3, time_first=True, flat=True)
+    assert passes[1] < passes[0]  # of the second gradients only some are asked for at a time
+    for name in ("NormTest", "InnerTest", "OrthoTest", "Alpha"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-12), name
+
+
+def test_the_largest_gradients_are_sent_alone_and_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = torch.zeros(8, 1, 40, 40)
+    model = nn.Sequential(nn.Conv2d(1, 64, 3), nn.MaxPool2d(8), nn.Conv2d(64, 4, 3), nn.Flatten(), nn.LazyLinear(3))
+    graph = Graph([model(inputs).grad_fn])
+    nodes = graph.find(frozenset({"ConvolutionBackward", "AddmmBackward"}))
+    results = [(node, 0) for node in reversed(nodes)]
+    assert placement._groups(results, graph) == [results[::-1]]  # little enough to be held at once
+    monkeypatch.setattr(placement, "SMALL", 0)
+    assert placement._groups(results, graph) == [results[:0:-1], results[:1]]
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1e-3, float("nan")])
+def test_gradients_are_compared_in_pieces(wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "PIECE", 7)
+    plain, weights = torch.randn(2, 6, 5), placement._weights(6)
+    weighted = plain * weights[:, None]
+    weighted[1, 4, 3] += wrong
+    found = placement._misfit(plain, weighted, Layout(6, 5), weights)
+    assert found == pytest.approx(wrong / float(weighted.abs().max()), abs=1e-7, nan_ok=True)
 
 
 @pytest.mark.parametrize("shared", [1, 3])

@@ -10,11 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cockpit import watch
+from cockpit.engine import tangent_pieces
 from cockpit.engine.capture import loss_input
 from cockpit.engine.curvature import HessianProduct
 from cockpit.engine.graph import Graph
 from cockpit.engine.second_order import SecondOrder
 from cockpit.engine.settings import Settings
+from cockpit.engine.tangent_pieces import Pieces
 from cockpit.engine.tangents import TangentProduct, chain_of
 
 N = 4
@@ -132,6 +134,37 @@ def test_products_with_a_chain(name: str, loss_name: str) -> None:
         assert [value.shape for value in found.values()] == [p.shape for p in parameters.values()]
         torch.testing.assert_close(torch.cat([value.flatten() for value in found.values()]), matrix @ vector)
     assert product.products == 2
+
+
+def pooled() -> nn.Module:
+    """Convolutions that max-pooling follows: below the first nothing moves, below the second something does."""
+    pool = nn.MaxPool2d(2, 1)
+    return picture(nn.Conv2d(1, 3, 3), nn.ReLU(), pool, nn.Conv2d(3, 6, 2, bias=False), pool, nn.ReLU())
+
+
+@pytest.mark.parametrize("fits", [1, 3])
+@pytest.mark.parametrize("frozen_parts", [(), ("2.weight",), ("2.weight", "2.bias"), ("5.weight",)])
+def test_pieces_of_the_batch_make_the_same_product(
+    fits: int, frozen_parts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(tangent_pieces.MOST, "cpu", fits * 3 * 6 * 10 * 8)  # so many entries of the first result
+
+    def partly() -> nn.Module:
+        model = pooled()
+        for name in frozen_parts:
+            model.get_parameter(name).requires_grad_(False)
+        return model
+
+    loss, parameters = given(partly, LOSSES["cross entropy"])
+    product = quick(loss, parameters)
+    assert product is not None
+    pieces = [layer for layer in product._chain if isinstance(layer, Pieces)]
+    assert [len(layer._parts) for layer in pieces] == [N // fits + (N % fits > 0)] * len(pieces)
+    assert pieces
+    sizes = [p.numel() for p in parameters.values()]
+    vector = torch.randn(sum(sizes), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    torch.testing.assert_close(product.flat(vector), dense(loss, parameters) @ vector)
+    assert product.agrees(product.parts(vector))
 
 
 @pytest.mark.parametrize("name", OTHERS)

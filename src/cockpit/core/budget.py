@@ -15,14 +15,13 @@ from math import inf, log1p
 from typing import Any
 
 from cockpit.core.errors import CockpitError
-from cockpit.core.meter import FEWEST, PRIOR, STARTUP, UNSEEN, Meter, Timed, prior
+from cockpit.core.meter import FEWEST, PRIOR, Meter, Timed, prior
 
 HORIZON = 1000  # steps after which the early ones are paid for
 EARLY = 0.4  # part of what these steps earn that is spread evenly over log(step)
 DISTANCE = 0.5  # of the time in which a step earns itself: no two are closer
 FIRST = 0.02  # seconds more for what was never tracked: imports, caches
 BEFORE = 5  # plain steps before anything is tracked, without grace: the very first ones compile and tune
-TURN = 2e-5  # seconds that the end of a plain step takes us at most; what is more was another program's
 PROBE = 32  # steps without a plain one, then one is looked at
 PATIENCE = 64  # steps to wait for it; where a schedule of the user's own leaves none, we go on without
 LATEST = 256  # steps: what is not booked by then will never be
@@ -92,35 +91,6 @@ class Budget(Meter):
                 return 0
             self._give_up()
         return self._freely(step) if self._graced else self._affordably(step)
-
-    def turn(self, step: int) -> int:
-        """An untracked step ends and the next one begins: ``ended(step)``, ``due(step + 1)`` and ``began()`` at once.
-
-        For the end of every plain step, so it does the least: what it takes itself is looked at now and then.
-        """
-        now, began = self.clock(), self._began
-        seconds = inf if began is None else now - began
-        learns = self._seen < STARTUP or self._seen % STARTUP == STARTUP - 1
-        if learns or self._after or not self._floor <= seconds < self._pause:
-            return self._turn(step, now)
-        self._began = now
-        self.steps += 1
-        self._seen += 1
-        self._plains += 1
-        self._since = self._fast = 0
-        self._window.append(seconds)
-        self.trained += seconds
-        tier = 0 if self.trained < self._next else self.due(step + 1)
-        if self._seen % STARTUP == 1:
-            self.standing += (STARTUP - 1) * UNSEEN * min(self.clock() - now, TURN)
-        return tier
-
-    def _turn(self, step: int, now: float) -> int:
-        """With all that may be necessary."""
-        self.ended(step, 0, now)
-        tier = self.due(step + 1)
-        self.began()
-        return tier
 
     def idle(self) -> int:
         """Steps after this one, found not to be due, at which nothing can be due either."""

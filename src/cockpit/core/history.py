@@ -1,6 +1,6 @@
 """The records of a run, in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cockpit.core.record import Record
@@ -15,6 +15,11 @@ class History:
     def append(self, record: Record) -> None:
         """Keep one record."""
         self._steps.setdefault(record.step, {})[record.name] = record
+
+    def extend(self, step: int, records: Sequence[Record]) -> None:
+        """Keep records of one step; without any, the step stays unknown."""
+        if records:
+            self._steps.setdefault(step, {}).update([(record.name, record) for record in records])
 
     def __iter__(self) -> Iterator[Record]:
         for step in sorted(self._steps):

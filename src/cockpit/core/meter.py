@@ -22,7 +22,9 @@ RECENT = 9  # tracked steps that say what the next one will cost
 COLD = 0.05  # seconds: the most that being the first may have cost
 FACTOR = 20.0  # times what the tracker spent itself: the most that it may have slowed a step
 UNSEEN = 2.0  # times what stamps show of our own work between two steps: the calls of hooks, caches that it evicts
-TOGETHER = 0.003  # seconds of plain steps that are booked together
+GLANCE = 2e-4  # seconds that our work between two steps takes at most; what is more was another program's
+PASSED = 1e-6  # seconds that a step takes us at which nothing is asked: the call of a hook
+TOGETHER = 0.02  # seconds of plain steps that are booked together: to book takes 10 to 30 us
 WAITING = 1024  # tracked steps that may wait for a plain one to be compared with
 
 
@@ -109,7 +111,7 @@ class Meter:
         """A step begins now; the time since the last one ended was ours."""
         stamp = self.clock() if stamp is None else stamp
         if self._ended is not None:
-            self.standing += UNSEEN * (stamp - self._ended)
+            self.standing += UNSEEN * min(stamp - self._ended, GLANCE)
         self._began, self._ended = stamp, None
 
     def ended(
@@ -148,6 +150,7 @@ class Meter:
             count: Plain steps that took these seconds together; ``step`` is the first of them.
         """
         self.steps += count
+        self.standing += PASSED * (count - 1)
         if tier:
             self._since += 1
             self._follow(step, tier)
@@ -165,7 +168,7 @@ class Meter:
         """Plain steps that may be booked together, so that this takes no part of their time; ``most``: seconds."""
         if self._after or self._seen <= STARTUP or not self.plain or self._fast:
             return 0
-        return int(min(most, TOGETHER) / self.plain)
+        return int(max(min(most, TOGETHER), 0.0) / self.plain)
 
     def expected(self, tier: int) -> float | None:
         """Seconds that a tracked step of this tier will cost, with what it does to those after it; None: unknown."""
@@ -192,10 +195,13 @@ class Meter:
         self._seen += 1
         if self._seen <= STARTUP:
             self._start()
-        else:
-            self.trained += count * (seconds if seconds < self._pause else self.plain or 0.0)
-            if self._seen % STARTUP == 0:
-                self._learn()
+            self.trained += (count - 1) * (self.plain or 0.0)
+            return
+        if count > 1 or self._seen % STARTUP == 0:  # many at once are much to learn from
+            self._learn()
+        plain = self.plain or 0.0
+        longest = self._pause if count == 1 else PAUSE * plain  # stalls that are regular are part of their mean
+        self.trained += count * (seconds if seconds < longest else plain)
 
     def _start(self) -> None:
         """The first plain steps: none counts for more than the fastest."""

@@ -62,10 +62,10 @@ class ColumnPass:
         sender, room, samples = self.sender, self._room, columns.samples
         most = room // largest(sender.steps)  # columns of all samples
         if most >= len(columns) or not (sender.divisible and total.divisible and outermost(columns)):
-            return _even(len(columns), most), samples
+            return even(len(columns), most), samples
         fits = room * samples // largest(sender.steps)  # columns of one sample
-        step = _even(len(columns), fits)
-        return step, _even(samples, fits // step)
+        step = even(len(columns), fits)
+        return step, even(samples, fits // step)
 
 
 def largest(steps: Sequence[Step]) -> int:
@@ -81,7 +81,7 @@ def largest(steps: Sequence[Step]) -> int:
     return found
 
 
-def _even(count: int, most: int) -> int:
+def even(count: int, most: int) -> int:
     """The size of pieces of nearly the same size, at most ``most`` each."""
     pieces = -(-count // max(1, most))
     return max(1, -(-count // max(1, pieces)))

@@ -11,7 +11,7 @@ def moments(values: Tensor, weights: Tensor | None = None) -> Tensor:
 
     Given the rows of several parameters, [P, N], these are summed first, each times its weight.
     """
-    if native.usable(values):
+    if values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64) and native.usable():
         return native.moments(values.view(-1, values.shape[-1]), weights)
     if weights is not None:
         values = values.double() * weights[:, None].to(values.device)
@@ -23,6 +23,8 @@ def moments(values: Tensor, weights: Tensor | None = None) -> Tensor:
 
 def scatter(sq_norms: Tensor, dots: Tensor) -> Tensor:
     """sum_n ||g_n||^2 and sum_n <g_n, g>^2 over all parameters, from their rows [P, N]; [2], double precision."""
+    if native.usable(sq_norms, dots):
+        return native.scatter(sq_norms, dots)
     along = dots.sum(0, dtype=torch.float64)
     return torch.stack([sq_norms.sum(dtype=torch.float64), along.dot(along)])
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.blueprint import Found
-from cockpit.engine.column_pass import LEAST, ColumnPass, outermost, parts_of
+from cockpit.engine.column_pass import LEAST, ColumnPass, even, outermost, parts_of
 from cockpit.engine.curvature import Vectors, random_signs
 from cockpit.engine.factors import Columns
 from cockpit.engine.graph import Graph, edge
@@ -21,6 +21,7 @@ from cockpit.engine.trust import agree
 from cockpit.layers.forms import wide
 
 MAX_COUPLED = 4096  # samples x outputs, where each needs a pass of its own
+PIECE = 32  # samples that are compared with autograd's at once, where they can be told apart
 
 
 class GaussNewton:
@@ -114,7 +115,7 @@ class GaussNewton:
         slow = dict(sender.by_autograd([seed[1:] for seed in seeds], sending.wanted))
         parts = [Part(0, columns.samples, columns.samples)]
         if sender.divisible and outermost(columns):
-            parts.insert(0, parts_of(columns.samples, 1)[-1])
+            parts = [parts_of(columns.samples, 1)[-1], *parts_of(columns.samples, even(columns.samples, PIECE))]
         for part in parts:
             arrived = 0
             for node, grads in sender([part.of(seed, 1) for seed in seeds], LEAST, part):

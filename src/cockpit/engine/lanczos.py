@@ -68,7 +68,7 @@ class Basis:
         """Keep sum_i c_ij q_i for the columns j of [size, new size] instead, a piece of all vectors at a time."""
         mix, old = coefficients.mT.to(self._room), self._room[: self.size]
         self.size = len(mix)
-        for piece in old.split(16 * CHUNK, 1):
+        for piece in old.split(CHUNK, 1):
             piece[: self.size] = mix @ piece
 
     def _newest(self, count: int) -> Tensor:
@@ -116,6 +116,7 @@ def largest(
     subspace would never look elsewhere. ``product`` returns a tensor of its own.
     """
     size, basis, inside = start.numel(), Basis(start), Projection()
+    del start  # a vector less while products are taken
     products, coupling = 0, None
     while True:
         image = product(basis.last)
@@ -138,6 +139,7 @@ def largest(
             basis.replace(vectors[:, -KEPT:])
             inside.matrix, coupling = torch.diag(values[-KEPT:]), None
         basis.append(image, beta)
+        del image
 
 
 def _mixed(vectors: Tensor) -> Tensor:

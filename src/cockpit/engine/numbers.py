@@ -99,6 +99,7 @@ class Numbers:
         self._hold = hold  # keep tensors as they are, for :meth:`packed`
         self._harbour = Harbour() if harbour is None else harbour
         self._here: dict[Key, Values] = {}
+        self._lists: dict[Key, list[float]] = {}  # what was read already, until something new is put
         self._waiting: dict[Key, Tensor] = {}
         self._packed: list[tuple[Tensor, Manifest]] = []
         self._sent: list[Parcel] = []
@@ -112,10 +113,12 @@ class Numbers:
         else:
             self._waiting[key] = tensor
             self._here.pop(key, None)  # read before it was put anew
+        self._lists.pop(key, None)
 
     def put_packed(self, packed: Tensor, manifest: Manifest) -> None:
         """Take results that are packed already; what was taken so before is contained in them."""
         self._packed = [(packed, manifest)]
+        self._lists = {}
 
     def packed(self, without: frozenset[Key] = frozenset()) -> tuple[Tensor, Manifest]:
         """Everything put since the last time, packed."""
@@ -144,14 +147,12 @@ class Numbers:
         return not self._waiting and not self._packed and all(parcel.arrived for parcel in self._sent)
 
     def __contains__(self, key: Key) -> bool:
-        if key in self._dropped:
+        if self._dropped and key in self._dropped:
             return False
-        if key in self._here or key in self._waiting:
-            return True
-        for parcel in self._sent:
+        for parcel in self._sent:  # a loop: this is asked many times at every tracked step
             if key in parcel.manifest.places:
                 return True
-        return any(key in manifest.places for _, manifest in self._packed)
+        return key in self._here or key in self._waiting or any(key in manifest.places for _, manifest in self._packed)
 
     def __getitem__(self, key: Key) -> Values:
         """The numbers of a key, in their shape."""
@@ -162,9 +163,11 @@ class Numbers:
         return found
 
     def values(self, key: Key) -> list[float]:
-        """The numbers of a key, one after the other."""
-        here = self._here.get(key)
-        found: list[float] = self._find(key)[0].tolist() if here is None else here.ravel().tolist()
+        """The numbers of a key, one after the other; not to be changed."""
+        found = self._lists.get(key)
+        if found is None:
+            here = self._here.get(key)
+            found = self._lists[key] = (self._find(key)[0] if here is None else here.ravel()).tolist()
         return found
 
     def _find(self, key: Key) -> tuple[Values, tuple[int, ...]]:

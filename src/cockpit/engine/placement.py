@@ -8,6 +8,7 @@ Done once for each structure of the graph, then remembered, unless data decide w
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from cockpit.layers.layout import Layout, Placement, candidates
 
 ROUNDS = 8
 MAX_REMEMBERED = 100_000
+SMALL, SHARES = 2**24, 4  # bytes of gradients that may be held twice; into how many groups more of them are divided
+PIECE = 2**20  # elements that are compared at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,26 +103,50 @@ class Finder:
                     open_results.append((node, output))
         if open_results:
             self.asked += 1
-            weights = _weights(samples)
-            plain, weighted = (self._probe(open_results, sources, w) for w in (torch.ones(samples), weights))
-            lasting, rough = not graph.find(DYNAMIC), graph.half is not None
-            for (node, output), *grads in zip(open_results, plain, weighted, strict=True):
-                key = (structure, graph.nodes[node], output)
-                shape = shapes(node)[output]
-                if grads[0] is None and samples > 1:
-                    result = Result(node, output, shape, node._input_metadata[output].dtype, _device(node, output))
-                    above = sources and _above(node, sources)
-                    chosen[node, output] = self.place_above(result, samples, sources) if above else None
-                    if lasting and not above:  # no way leads there: so it is in every graph of this structure
-                        self._remembered[key] = (None, False)
-                    continue
-                on_batch = placed.coupled and _works_on_batch(node)
-                spatial = family(node) in SPATIAL
-                chosen[node, output] = self._choose(
-                    key, shape, samples, grads, weights, on_batch, spatial, lasting, rough
-                )
+            chosen |= self._ask(graph, structure, open_results, samples, sources, placed.coupled)
         for node in nodes:
             placed.nodes[node] = tuple(chosen[node, output] for output in range(len(shapes(node))))
+
+    def _ask(
+        self,
+        graph: Graph,
+        structure: int,
+        results: list[tuple[Node, int]],
+        samples: int,
+        sources: Sequence[Source],
+        coupled: bool,
+    ) -> dict[tuple[Node, int], Layout | None]:
+        """Send gradients back; of the second ones only a group is held at a time, and the first ones are let go."""
+        weights, lasting, rough = _weights(samples), not graph.find(DYNAMIC), graph.half is not None
+        first = dict(zip(results, self._probe(results, sources, torch.ones(samples)), strict=True))
+        found: dict[tuple[Node, int], Layout | None] = {}
+        groups = _groups(results, graph) if lasting else [results]  # what is asked at every step is asked in one go
+        for group in groups:
+            second = dict(zip(group, self._probe(group, sources, weights), strict=True))
+            for node, output in group:
+                key = (structure, graph.nodes[node], output)
+                grads = [first.pop((node, output)), second.pop((node, output))]
+                if grads[0] is None and samples > 1:
+                    found[node, output] = self._unreached(key, node, samples, sources, lasting)
+                else:
+                    on_batch, spatial = coupled and _works_on_batch(node), family(node) in SPATIAL
+                    found[node, output] = self._choose(
+                        key, shapes(node)[output], samples, grads, weights, on_batch, spatial, lasting, rough
+                    )
+                grads.clear()  # before the next group is sent
+        return found
+
+    def _unreached(
+        self, key: tuple[int, int, int], node: Node, samples: int, sources: Sequence[Source], lasting: bool
+    ) -> Layout | None:
+        """No gradient arrives from the sources: the result is computed from them, or has nothing to do with them."""
+        output, meta = key[2], node._input_metadata[key[2]]
+        if sources and _above(node, sources):
+            result = Result(node, output, tuple(meta.shape), meta.dtype, meta.device)
+            return self.place_above(result, samples, sources)
+        if lasting:  # no way leads there: so it is in every graph of this structure
+            self._remembered[key] = (None, False)
+        return None
 
     def _recall(self, key: tuple[int, int, int], shape: tuple[int, ...], samples: int) -> object:
         if key not in self._remembered:
@@ -217,6 +244,29 @@ DYNAMIC = frozenset(
 )  # fmt: skip
 
 
+def _groups(results: list[tuple[Node, int]], graph: Graph) -> list[list[tuple[Node, int]]]:
+    """Results from the top of the graph down, in groups whose gradients take little memory.
+
+    A pass for the first ones ends early; when the last ones are sent, the others have been let go.
+    """
+    sizes = {result: _nbytes(*result) for result in results}
+    most = max(SMALL, sum(sizes.values()) // SHARES, *sizes.values())
+    groups: list[list[tuple[Node, int]]] = []
+    room = 0
+    for result in sorted(results, key=lambda result: graph.nodes[result[0]]):
+        if sizes[result] > room or not groups:
+            groups.append([])
+            room = most
+        groups[-1].append(result)
+        room -= sizes[result]
+    return groups
+
+
+def _nbytes(node: Node, output: int) -> int:
+    meta = node._input_metadata[output]
+    return int(prod(meta.shape) * meta.dtype.itemsize)
+
+
 def _noise(source: Source) -> Tensor:
     """Numbers around one, always the same, made where they are used: the output of a language model is large."""
     place = source.device if source.device.type in ("cpu", "cuda") else torch.device("cpu")
@@ -239,8 +289,11 @@ def _misfit(plain: Tensor, weighted: Tensor, layout: Layout | None, weights: Ten
     """How far the second gradient is from the first times the weights of this layout, relative to the largest entry."""
     if layout is None:
         return float("inf")
-    off = (weighted - _weighted(plain, layout, weights)).abs().max()
-    return float(off) / max(float(weighted.abs().max()), 1e-300)
+    factors, one, other = weights.to(plain)[:, None], layout.split(plain), layout.split(weighted)
+    step = max(1, PIECE * layout.samples // max(1, plain.numel()))  # samples
+    parts = zip(one.split(step, 1), other.split(step, 1), factors.split(step), strict=True)
+    off = torch.stack([(a * factor).sub_(b).abs_().max() for a, b, factor in parts]).max()
+    return float(off) / max(float(torch.linalg.vector_norm(weighted, float("inf"))), 1e-300)
 
 
 def _tells_apart_best(
@@ -256,11 +309,6 @@ def _tells_apart_best(
         return []
     best = min(usable, key=lambda entry: entry[0])
     return [best[1] if best[0] < 0.5 * usable[0][0] else usable[0][1]]
-
-
-def _device(node: Node, output: int) -> torch.device:
-    device: torch.device = node._input_metadata[output].device
-    return device
 
 
 _UNKNOWN = object()

@@ -6,7 +6,7 @@ step, on tensors with fixed addresses; before a replay the step's tensors are co
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -71,10 +71,38 @@ class Occasion:
     half: torch.dtype | None
     regularised: frozenset[str]
     diagonals: frozenset[Diagonal] = frozenset()  # those that are there
+    followed: frozenset[str] = frozenset()  # parameters whose last update was a multiple of their gradient
+
+
+class Performance(Protocol):
+    """A recording of what is done at a step, to be done again."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the copies of its inputs."""
+
+    def fits(
+        self,
+        raw: Raw,
+        micro: Microbatch,
+        parameters: Mapping[str, Tensor],
+        gradient: Vectors,
+        line: Mapping[str, Direction],
+    ) -> bool:
+        """Whether the step is as the one that was recorded."""
+
+    def observe(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Mapping[str, Direction]) -> Observation:
+        """The gradients are complete."""
+
+    def mark(self, parameters: Mapping[str, Tensor]) -> None:
+        """The optimizer is about to step."""
+
+    def step(self, seen: Observation, untouched: bool) -> None:
+        """The optimizer has stepped; ``untouched``: the gradient is still what the backward pass made it."""
 
 
 class Program:
-    """One recording."""
+    """One recording, on a GPU."""
 
     def __init__(
         self,
@@ -109,7 +137,14 @@ class Program:
         """Bytes of the copies of its inputs."""
         return self._feed.nbytes
 
-    def fits(self, parameters: Mapping[str, Tensor], gradient: Vectors) -> bool:
+    def fits(
+        self,
+        raw: Raw,
+        micro: Microbatch,
+        parameters: Mapping[str, Tensor],
+        gradient: Vectors,
+        line: Mapping[str, Direction],
+    ) -> bool:
         """Whether parameters are where they were and no gradient is missing."""
         here = [theta.data_ptr() for theta in parameters.values()]
         return here == self._addresses and list(gradient) == list(self._gradient)
@@ -149,7 +184,7 @@ class Program:
         if self._second is not None and [theta._version for theta in parameters.values()] != self._versions:
             torch._foreach_copy_(list(self._before.values()), list(self._parameters.values()))
 
-    def step(self, seen: Observation) -> None:
+    def step(self, seen: Observation, untouched: bool) -> None:
         """The optimizer has stepped."""
         if self._second is not None:
             seen.numbers.put_packed(*self._second())
@@ -219,12 +254,18 @@ def _fits_on_device(size: int, taken: int, device: torch.device) -> bool:
 class Programs:
     """Recordings by structure and occasion; a structure is recorded when it has been seen often enough to pay."""
 
-    replayer: Replayer | None = None
+    replayer: Replayer | None = None  # on a GPU
+    taped: bool = False  # on a CPU
     patience: int = 1  # familiar steps before one is recorded
     _sightings: dict[int, int] = field(default_factory=dict)
     _scripts: dict[int, Script | None] = field(default_factory=dict)
-    _known: dict[tuple[int, Occasion], Program | None] = field(default_factory=dict)
+    _known: dict[tuple[int, Occasion], Performance | None] = field(default_factory=dict)
     _bytes: int = 0  # of copies of inputs
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anything is recorded."""
+        return self.taped or self.replayer is not None
 
     def script(self, structure: int) -> Script | None:
         """What to collect in a graph of this structure."""
@@ -232,7 +273,7 @@ class Programs:
 
     def rehearse(self, structure: int) -> bool:
         """Whether the rules of this structure are to be recorded now."""
-        if self.replayer is None or structure in self._scripts:
+        if not self.wanted or structure in self._scripts:
             return False
         seen = self._sightings[structure] = self._sightings.get(structure, 0) + 1
         return seen > self.patience * (1 + len(self._known))  # the more there are, the rarer is a new one
@@ -245,13 +286,13 @@ class Programs:
         """A structure that turned out not to be the same every time."""
         self._scripts[structure] = None
 
-    def find(self, structure: int, occasion: Occasion) -> Program | None:
+    def find(self, structure: int, occasion: Occasion) -> Performance | None:
         """The recording for this occasion."""
         return self._known.get((structure, occasion))
 
     def wants(self, structure: int, occasion: Occasion, raw: Raw) -> bool:
         """Whether a recording is still to be tried."""
-        if self.replayer is None or (structure, occasion) in self._known:
+        if not self.wanted or (structure, occasion) in self._known:
             return False
         size = sum(tensor.nbytes for tensor in raw.tensors())
         small = self.fits(size, next(raw.tensors()).device)
@@ -270,7 +311,7 @@ class Programs:
         self._bytes += size if small else 0
         return small
 
-    def add(self, structure: int, occasion: Occasion, program: Program | None) -> None:
+    def add(self, structure: int, occasion: Occasion, program: Performance | None) -> None:
         """Keep a recording; None: it failed."""
         self._known[structure, occasion] = program
         self._bytes += 0 if program is None else program.nbytes

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cockpit.engine import gram
+from cockpit.engine import gram, native
 from cockpit.engine.wanted import Direction
 from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Indexed, Summed, chunks, wide
 
@@ -59,7 +59,7 @@ def outer(row: Tensor, col: Tensor, vectors: list[Tensor]) -> list[Tensor]:
     matrices = [v.to(row.dtype).reshape(rows, columns) for v in vectors]
     if rows > columns:
         return [gram.sum_rows(row @ matrix, col) for matrix in matrices]
-    if len(matrices) == 1 or rows * columns > TOGETHER:
+    if len(matrices) == 1 or rows * columns > TOGETHER or native.usable(row, col):
         return [gram.sum_rows(col @ matrix.mT, row) for matrix in matrices]
     through = (col @ torch.cat(matrices).mT).view(len(row), len(matrices), rows)
     return list((through * row[:, None]).sum(2).unbind(1))

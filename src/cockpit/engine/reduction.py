@@ -55,6 +55,7 @@ class Reduction:
     directions: dict[str, Direction] = field(default_factory=dict)  # the update, where a line begins
     statistics: dict[str, Statistics] = field(default_factory=dict)
     room: int = KEPT_ON_CPU  # bytes that are left of it
+    weights: Tensor | None = None  # what each parameter's projections on a line are multiplied with
 
     def prepare(
         self, names: list[str], needs: frozenset[Need], line: Mapping[str, Direction] | None, scale: float
@@ -93,9 +94,8 @@ class Reduction:
             self.numbers.put(CENTRE, derived.centre(rows[DOT_GRAD]))
             if SQ_NORM in rows:
                 self.numbers.put(SCATTER, derived.scatter(rows[SQ_NORM], rows[DOT_GRAD]))
-        for key in (LINE, START):
-            if key in rows:
-                self.numbers.put((key, "moments"), derived.moments(rows[key]))
+        if LINE in rows:
+            self.numbers.put((LINE, "moments"), derived.moments(rows[LINE], self.weights))
 
     def _put_signal(self, need: SignalToNoise) -> None:
         parts = [
@@ -121,12 +121,14 @@ class Reduction:
             if coefficient is None:
                 rows.append(self._along(name, direction))
             else:
-                rows.append(_dot_mean(self.statistics[name]) * coefficient)
+                rows.append(_dot_mean(self.statistics[name]))
                 form = self.microbatches[0].forms[name]
                 small = isinstance(form, Factored) and form.outer  # small enough to keep for a step
                 direction = Direction(update[name], form if small else None, coefficient)
             self.directions[name] = direction
-        self._put({START: torch.stack(rows)})
+        weights = [coefficients.get(name, 1.0) for name in self.names] if coefficients else None
+        scaled = None if weights is None else torch.tensor(weights, dtype=torch.float64)
+        self.numbers.put((START, "moments"), derived.moments(torch.stack(rows), scaled))
 
     def _coefficients(self, update: Vectors, lengths: Mapping[str, float], motion: Motion) -> dict[str, float]:
         """Parameters whose update is a multiple of their gradient."""

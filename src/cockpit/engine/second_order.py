@@ -139,17 +139,23 @@ class SecondOrder:
 
     def _largest(self, settings: Settings) -> lanczos.Eigenpair:
         product, generator = self._product(), self._generator(3)
-        like = next(iter(product.parameters.values()))
-        sizes = [p.numel() for p in product.parameters.values()]
-        noise, warm = _noise(like, sum(sizes), generator), settings.eigenvector
-        start = noise / noise.norm()  # as much of it as of the eigenvectors of the step before
-        if warm is not None and warm.numel() == start.numel() and warm.device == start.device:
-            start += warm.to(start.dtype)
-        pair = lanczos.largest(product.flat, start, generator, asymmetry=0.5 if self._half else 1e-2)
+        asymmetry = 0.5 if self._half else 1e-2
+        pair = lanczos.largest(  # which lets go of the start
+            product.flat, self._start(settings.eigenvector, generator), generator, asymmetry=asymmetry
+        )
         if pair.value != pair.value:
             raise Undefined("the Hessian is not finite")
         settings.eigenvector = pair.vector
         return pair
+
+    def _start(self, warm: Tensor | None, generator: torch.Generator) -> Tensor:
+        """Noise, and as much of the eigenvectors of the step before."""
+        like = next(iter(self._parameters.values()))
+        start = _noise(like, sum(p.numel() for p in self._parameters.values()), generator)
+        start /= start.norm()
+        if warm is not None and warm.numel() == start.numel() and warm.device == start.device:
+            start += warm.to(start.dtype)
+        return start
 
 
 def _attempt(compute: Callable[..., Found], argument: object, impossible: str | None) -> Found | str:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from cockpit.engine.graph import Node, Path, family, shapes
 from cockpit.engine.pull import KEEPS, RESHAPES
+from cockpit.engine.sending import ALL, Part
 
 Tangents = dict[int, Tensor]  # of a layer's own operands
 
@@ -21,6 +22,12 @@ class Layer:
     has_data: bool = False  # whether its data move with the parameters
     slope: Tensor | None = None  # gradient at its result, where a product needs it
     moved: Tensor | None = None  # velocity of its data
+    part: Part = ALL  # entries of the first axis that it is given (see ``tangent_pieces.py``)
+
+    def begin(self, slope: Tensor) -> Tensor:
+        """Take the gradient at the result, return that of the data."""
+        self.slope = slope if self.weights else None
+        return self.pull(slope)
 
     def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
         """Velocity of the result."""
@@ -88,6 +95,9 @@ class Linear(Layer):
 class Convolution(Layer):
     """Data, weight and bias in this order."""
 
+    def _inputs(self) -> Tensor:
+        return self.part.of(self.node._saved_input)
+
     def _settings(self) -> tuple[Any, ...]:
         node = self.node
         spatial = node._saved_stride, node._saved_padding, node._saved_dilation
@@ -100,31 +110,32 @@ class Convolution(Layer):
             found = torch.ops.aten.convolution(data, self.node._saved_weight, own.get(2), *settings)
         if 1 in own:
             bias = own.get(2) if found is None else None
-            part = torch.ops.aten.convolution(self.node._saved_input, own[1], bias, *settings)
+            part = torch.ops.aten.convolution(self._inputs(), own[1], bias, *settings)
             found = part if found is None else found.add_(part)
         if found is None and 2 in own:
-            shape = shapes(self.node)[0]
+            shape = self.part.sized(shapes(self.node)[0])
             found = own[2].view(-1, *[1] * (len(shape) - 2)).expand(shape)
         return found
 
     def pull(self, grad: Tensor) -> Tensor:
         """Through the weight."""
-        found = self._backward(grad, self.node._saved_input, self.node._saved_weight, (True, False, False))[0]
+        found = self._backward(grad, self._inputs(), self.node._saved_weight, (True, False, False))[0]
         assert found is not None
         return found
 
     def backward(self, grad: Tensor) -> tuple[Tensor | None, Tangents]:
         """All in one call."""
         wanted = self.has_data, 1 in self.weights, 2 in self.weights
-        data, weight, bias = self._backward(grad, self.node._saved_input, self.node._saved_weight, wanted)
+        data, weight, bias = self._backward(grad, self._inputs(), self.node._saved_weight, wanted)
         return data, {slot: part for slot, part in ((1, weight), (2, bias)) if part is not None}
 
     def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
         """The backward of the layer, twice."""
         data, found = self.backward(grad)
         if self.slope is not None and 1 in own:
-            moved = self.node._saved_input if self.moved is None else self.moved
-            more = self._backward(self.slope, moved, own[1], (self.has_data, self.moved is not None, False))
+            moved = self._inputs() if self.moved is None else self.part.of(self.moved)
+            wanted = self.has_data, self.moved is not None, False
+            more = self._backward(self.part.of(self.slope), moved, own[1], wanted)
             if data is not None and more[0] is not None:
                 data.add_(more[0])
             if more[1] is not None:
@@ -151,7 +162,8 @@ class Relu(Layer):
     def pull(self, grad: Tensor) -> Tensor:
         """Where it was positive."""
         out = grad if grad.is_contiguous() else torch.empty_like(grad, memory_format=torch.contiguous_format)
-        return torch.ops.aten.threshold_backward.grad_input(grad, self.node._saved_result, 0, grad_input=out)  # type: ignore[no-any-return]
+        result = self.part.of(self.node._saved_result)
+        return torch.ops.aten.threshold_backward.grad_input(grad, result, 0, grad_input=out)  # type: ignore[no-any-return]
 
 
 class MaxPool(Layer):
@@ -159,15 +171,16 @@ class MaxPool(Layer):
 
     def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
         """From the places that were chosen."""
-        index = self.node._saved_result1
+        index = self.part.of(self.node._saved_result1)
         return None if data is None else data.flatten(2).gather(2, index.flatten(2)).view(index.shape)
 
     def pull(self, grad: Tensor) -> Tensor:
         """To the places that were chosen."""
         node = self.node
         window = node._saved_kernel_size, node._saved_stride, node._saved_padding, node._saved_dilation
+        data, index = self.part.of(node._saved_self), self.part.of(node._saved_result1)
         found: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
-            grad, node._saved_self, *window, node._saved_ceil_mode, node._saved_result1
+            grad, data, *window, node._saved_ceil_mode, index
         )
         return found
 

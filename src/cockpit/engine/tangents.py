@@ -16,6 +16,7 @@ from cockpit.engine.curvature import Product, Vectors
 from cockpit.engine.graph import Graph, Node, Path, edge, family, shapes
 from cockpit.engine.squares import TURNS, along, rearranged, turned_axes
 from cockpit.engine.tangent_layers import DATA, LAYERS, Layer, Tangents
+from cockpit.engine.tangent_pieces import in_pieces
 from cockpit.engine.trust import agree
 
 
@@ -61,14 +62,13 @@ class TangentProduct(Product):
         self, chain: list[Layer], parameters: Mapping[str, Tensor], slope: Tensor, of_loss: Callable[[Tensor], Tensor]
     ) -> None:
         super().__init__(parameters)
-        self._chain, self._of_loss = chain, of_loss
+        self._chain, self._of_loss = in_pieces(chain, slope.device.type), of_loss
         with torch.no_grad():
             slope = slope.clone()
-            for layer in chain:
+            for layer in self._chain:
                 if not layer.has_data:
                     break
-                layer.slope = slope if layer.weights else None
-                slope = layer.pull(slope)
+                slope = layer.begin(slope)
 
     @classmethod
     def of(

@@ -44,6 +44,7 @@ class Quantity(ABC):
     kind: ClassVar[Kind] = Kind.SCALAR
     cost: ClassVar[Cost | None] = None  # the cheapest preset that holds it; None: on request only
     moment: ClassVar[Moment] = Moment.BACKWARD
+    _compute: Callable[..., Any] | None = None  # how a quantity of the paper's kind says what it measures
     deferred: bool = False  # reads nothing but ``Observation.numbers``: may be measured when training has gone on
 
     def __init__(self, track_schedule: Schedule | None = None, verbose: bool = False) -> None:
@@ -106,8 +107,6 @@ class SingleStepQuantity(Quantity):
 
     Implement ``measure``; or, as in the paper's tool, ``_compute(global_step, params, batch_loss)``.
     """
-
-    _compute: Callable[..., Any] | None = None
 
     def measure(self, step: Observation) -> Value | Measured:
         """Call the paper's ``_compute``."""

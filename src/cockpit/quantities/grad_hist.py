@@ -20,7 +20,7 @@ class _GradHist(SingleStepQuantity):
         self, track_schedule: Schedule | None, verbose: bool, axes: list[Bins], adapt: list[BinAdaptation | None]
     ) -> None:
         super().__init__(track_schedule, verbose)
-        self._axes = axes
+        self._axes, self._edges = axes, tuple(axis.edges for axis in axes)
         self._adapt = [NoAdaptation() if policy is None else policy for policy in adapt]
 
     @property
@@ -40,11 +40,11 @@ class _GradHist(SingleStepQuantity):
         """Return the counts; then let the policies move the limits for the next steps."""
         if not isfinite(step.sum_of_squares()):
             raise Undefined("individual gradients are not finite")
-        edges = tuple(axis.edges for axis in self._axes)
-        histogram = Histogram.from_rows(edges, tuple(step.names), step.counts(self._need()))
+        histogram = Histogram.from_rows(self._edges, tuple(step.names), step.counts(self._need()))
         for place, policy in enumerate(self._adapt):
             if policy.should_compute(step.step):
                 self._axes[place] = Bins(self._axes[place].count, *policy.measure(step))
+                self._edges = tuple(axis.edges for axis in self._axes)
         return histogram
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from cockpit.store import node
 from cockpit.store.backend import Reader
 from cockpit.store.item import Attempt, Entry, Layout
-from cockpit.store.layout import NO_DETAILS, NO_VALUE, Field, fields, notes, width
+from cockpit.store.layout import Field, fields, notes, width
+from cockpit.store.template import NO_DETAILS, NO_VALUE
 from cockpit.store.track import Group, Rows, Track
 
 Matrix = NDArray[np.float64]

@@ -47,9 +47,8 @@ class Layout:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Records of one step."""
+class Frame(NamedTuple):
+    """Records of one step; a tuple, because one or two are made at every tracked step."""
 
     attempt: int
     step: int

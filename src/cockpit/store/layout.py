@@ -1,6 +1,7 @@
 """Layouts: what the numbers of a frame mean; frames with the same layout join into one matrix."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -12,10 +13,9 @@ from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 from cockpit.store import node, tail
 from cockpit.store.item import Frame, Item, Layout
+from cockpit.store.template import NO_DETAILS, NO_VALUE, NOTHING, Taken, Template, skip
 
-NO_VALUE, NO_DETAILS = 1, 2  # flags of a note: the columns are there, but mean nothing
 MANY = 500  # layouts; from then on words that change all the time are kept with each record
-NOTHING: node.Node = ("d",)
 
 
 class Packer:
@@ -25,6 +25,8 @@ class Packer:
         self._attempt, self._next = attempt, next_layout
         self._known: dict[Any, int] = {}
         self._shapes: dict[tuple[str, Kind], tuple[node.Node, node.Node]] = {}
+        self._templates: dict[tuple[str, ...], Template] = {}  # by names; all hold as long as nothing above changes
+        self._steady = False  # nothing has changed in the frame under way
 
     def again(self) -> "Packer":
         """Begin anew: what this one gave out was not written."""
@@ -32,52 +34,82 @@ class Packer:
 
     def pack(self, records: Sequence[Record], time: float) -> list[Item]:
         """Return the frames of some records, new layouts before them."""
-        steps: dict[int, list[Record]] = {}
+        steps: defaultdict[int, list[Record]] = defaultdict(list)
         for record in records:
-            steps.setdefault(int(record.step), []).append(record)
-        return [item for step, found in steps.items() for item in self._frame(step, found, time)]
+            steps[record.step].append(record)
+        items: list[Item] = []
+        for step, found in steps.items():
+            _, names, kinds, values, reasons, details = zip(*found, strict=True)
+            template = self._templates.get(names)
+            filled = None if template is None else template.fill(kinds, values, reasons, details)
+            if template is None or filled is None:
+                items.extend(self._frame(int(step), found, time))
+            else:
+                numbers, rest = filled
+                items.append(Frame(self._attempt, int(step), template.layout, time, numbers, template.notes, rest))
+        return items
 
     def _frame(self, step: int, records: list[Record], time: float) -> Iterator[Item]:
         numbers: list[float] = []
         chunks: list[bytes] = []
-        notes: list[tuple[int, str | None, int]] = []
-        layout = []
-        for index, record in enumerate(records):
-            value, details, flags = self._take(record, numbers, chunks)
-            if flags or record.reason is not None:
-                notes.append((index, record.reason, flags))
-            layout.append((record.name, record.kind.value, value, details))
+        words, self._steady = len(self._known) < MANY, True
+        taken = [self._take(record, numbers, chunks, words) for record in records]
+        layout = [
+            (record.name, record.kind.value, value, details)
+            for record, (value, details, _) in zip(records, taken, strict=True)
+        ]
         key = tuple(layout)
         number = self._known.get(key)
         if number is None:
+            text = json.dumps(layout, separators=(",", ":"))
             number = self._known[key] = self._next
             self._next += 1
-            yield Layout(number, json.dumps(layout, separators=(",", ":")))
+            self._change()
+            yield Layout(number, text)
+        notes = _notes(records, taken)
+        self._remember(records, taken, words, number, notes)
         packed = np.array(numbers, dtype="<f8").tobytes()
-        yield Frame(self._attempt, step, number, time, packed, json.dumps(notes) if notes else None, tail.join(chunks))
+        yield Frame(self._attempt, step, number, time, packed, notes, tail.join(chunks))
 
-    def _take(self, record: Record, numbers: list[float], chunks: list[bytes]) -> tuple[node.Node, node.Node, int]:
+    def _take(self, record: Record, numbers: list[float], chunks: list[bytes], words: bool) -> Taken:
         """Keep to the last shape where a value or its details are missing: one layout, not one for each gap."""
-        flags, words = 0, len(self._known) < MANY
-        known = self._shapes.get((record.name, record.kind), ("f" if record.kind is Kind.SCALAR else None, NOTHING))
+        flags, key = 0, (record.name, record.kind)
+        known = self._shapes.get(key, ("f" if record.kind is Kind.SCALAR else None, NOTHING))
         if record.value is None and known[0] is not None:
             flags, value = NO_VALUE, known[0]
-            _skip(value, numbers, chunks)
+            skip(value, numbers, chunks)
         else:
             value = node.take(record.value, numbers, chunks, words=False)
         if not record.details and known[1] != NOTHING:
             flags, details = flags | NO_DETAILS, known[1]
-            _skip(details, numbers, chunks)
+            skip(details, numbers, chunks)
         else:
             details = node.take(record.details, numbers, chunks, words)
-        self._shapes[record.name, record.kind] = (known[0] if record.value is None else value, details)
+        now = known[0] if record.value is None else value, details
+        if self._shapes.get(key) != now:
+            self._shapes[key] = now
+            self._change()
         return value, details, flags
 
+    def _change(self) -> None:
+        """What templates rest on is no longer the same."""
+        self._steady = False
+        self._templates.clear()
 
-def _skip(shape: node.Node, numbers: list[float], chunks: list[bytes]) -> None:
-    columns, blanks = node.size(shape)
-    numbers.extend([float("nan")] * columns)
-    chunks.extend([b""] * blanks)
+    def _remember(self, records: list[Record], taken: list[Taken], words: bool, layout: int, notes: str | None) -> None:
+        """Keep a template of a frame that brought nothing new: the next one like it would be taken apart alike."""
+        if self._steady:
+            _, names, kinds, _, reasons, _ = zip(*records, strict=True)
+            self._templates[names] = Template(kinds, reasons, taken, words, layout, notes)
+
+
+def _notes(records: Sequence[Record], taken: Sequence[Taken]) -> str | None:
+    found = [
+        (index, record.reason, flags)
+        for index, (record, (_, _, flags)) in enumerate(zip(records, taken, strict=True))
+        if flags or record.reason is not None
+    ]
+    return json.dumps(found) if found else None
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cockpit.core.histogram import Histogram
 from cockpit.store import tail
@@ -70,22 +69,24 @@ def _take_mapping(value: Mapping[Any, Any], numbers: list[float], chunks: list[b
 def _take_histogram(value: Histogram, numbers: list[float], chunks: list[bytes]) -> Node:
     names, places, counts = value.sparse()
     chunk = tail.pack_sparse(places, counts)
-    if all(_equal_bins(edges) for edges in value.edges):
-        numbers.extend(float(edge) for edges in value.edges for edge in (edges[0], edges[-1]))
+    limits = [_limits(edges.tobytes()) if edges.dtype == np.float64 else () for edges in value.edges]
+    if all(limits):
+        for pair in limits:
+            numbers.extend(pair)
         chunks.append(chunk)
         return ("h", value.shape, names)
     chunks.append(chunk + tail.join([tail.pack_array(np.asarray(edges)) for edges in value.edges]))  # type: ignore[operator]
     return ("H", value.shape, names)
 
 
-def _equal_bins(edges: NDArray[np.float64]) -> bool:
-    return edges.dtype == np.float64 and len(edges) > 1 and _is_linspace(edges.tobytes())
-
-
 @lru_cache(maxsize=256)
-def _is_linspace(data: bytes) -> bool:
+def _limits(data: bytes) -> tuple[float, ...]:
+    """Low and high of equal bins; nothing of other bins."""
     edges = np.frombuffer(data)
-    return bool(np.isfinite(edges).all()) and np.linspace(edges[0], edges[-1], len(edges)).tobytes() == data
+    if len(edges) < 2 or not np.isfinite(edges).all():
+        return ()
+    low, high = float(edges[0]), float(edges[-1])
+    return (low, high) if np.linspace(low, high, len(edges)).tobytes() == data else ()
 
 
 def _plain(value: Any) -> Any:

@@ -4,22 +4,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cockpit.core.histogram import Histogram
-from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 
 RECORDS = 500_000
 BYTES = 256 << 20
+FLOATS = frozenset({float})
 BATCH_RECORDS, BATCH_BYTES = 50_000, 32 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What one call of ``append`` brought."""
 
     time: float
@@ -94,12 +92,13 @@ class Queue:
 
 def size(record: Record) -> int:
     """About how many bytes a record holds."""
-    return 200 if record.kind is Kind.SCALAR else 200 + _size(record.value)
+    return 200 if type(record.value) is float else 200 + _size(record.value)
 
 
 def _size(value: Any) -> int:
     if isinstance(value, Histogram | np.ndarray):
         return value.nbytes
     if isinstance(value, Mapping):
-        return 60 * len(value) + sum(_size(entry) for entry in value.values() if type(entry) is not float)
+        entries = value.values()
+        return 60 * len(value) + (0 if FLOATS.issuperset(map(type, entries)) else sum(map(_size, entries)))
     return 0

@@ -20,8 +20,9 @@ from cockpit.core.recorded import COUNTED, SUMMED
 from cockpit.core.source import Parts, Series, Steps, Values, total
 from cockpit.store import tail
 from cockpit.store.contents import READERS, Contents, holds_run
-from cockpit.store.layout import NO_DETAILS, NO_VALUE, Field
+from cockpit.store.layout import Field
 from cockpit.store.table import table
+from cockpit.store.template import NO_DETAILS, NO_VALUE
 from cockpit.store.track import Group, Track
 
 AT_ONCE = 256  # frames whose tails are in memory at a time

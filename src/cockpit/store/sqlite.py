@@ -10,6 +10,8 @@ import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from cockpit.store.item import Attempt, Frame, Item, Layout, Meta
 
 NAME = "run.db"
 APPLICATION, FORMAT = 0x434B5054, 2  # "CKPT"
+TOGETHER = 64  # frames inserted by one statement, which may have 999 variables in older versions of SQLite
 CHECKED = 1 << 28  # bytes; a larger file is not read as a whole before it is continued
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
@@ -65,15 +68,19 @@ class SqliteLog:
 
     def write(self, items: Sequence[Item]) -> None:
         """Write all items or none."""
-        ask, frame = self._connection.execute, self._frames
+        ask, frames = self._connection.execute, [item for item in items if isinstance(item, Frame)]
+        rows = [_row(frame, place) for place, frame in enumerate(frames, self._frames + 1)]
         ask("BEGIN IMMEDIATE")
         try:
             for item in items:
-                frame += isinstance(item, Frame)
-                for statement, row in _statements(item, frame):
-                    ask(statement, row)
+                if not isinstance(item, Frame):
+                    for statement, row in _statements(item):
+                        ask(statement, row)
+            for begin in range(0, len(rows), TOGETHER):
+                some = rows[begin : begin + TOGETHER]
+                ask(_insertion(len(some)), tuple(chain.from_iterable(some)))
             ask("COMMIT")
-            self._frames = frame
+            self._frames += len(rows)
         except BaseException:
             if self._connection.in_transaction:
                 ask("ROLLBACK")
@@ -88,14 +95,21 @@ class SqliteLog:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
 
 
-def _statements(item: Item, frame: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
+@lru_cache(maxsize=TOGETHER)
+def _insertion(rows: int) -> str:
+    """Insert many frames at once: each call of SQLite stops and starts the thread, which delays training."""
+    return f"INSERT INTO frames VALUES {', '.join(['(?, ?, ?, ?, ?, ?, ?, ?, ?)'] * rows)}"
+
+
+def _row(frame: Frame, place: int) -> tuple[Any, ...]:
+    attempt, step, layout, time, numbers, notes, tail = frame
+    size, text = None if tail is None else len(tail), None if notes is None else notes.encode()
+    crc = frame_crc(place, attempt, step, layout, time, size, text, numbers)
+    return place, attempt, step, layout, time, crc, notes, numbers, tail
+
+
+def _statements(item: Meta | Attempt | Layout) -> Iterator[tuple[str, tuple[Any, ...]]]:
     match item:
-        case Frame():
-            size = None if item.tail is None else len(item.tail)
-            notes = None if item.notes is None else item.notes.encode()
-            head = (frame, item.attempt, item.step, item.layout, item.time)
-            row = (*head, frame_crc(*head, size, notes, item.numbers), item.notes, item.numbers, item.tail)
-            yield "INSERT INTO frames VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row
         case Layout():
             yield "INSERT INTO layouts VALUES (?, ?, ?)", (item.id, item.text, text_crc(item.id, item.text.encode()))
         case Attempt():

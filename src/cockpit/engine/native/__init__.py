@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cockpit.engine.binning import Bins
 from cockpit.engine.native.build import library, problem
-from cockpit.engine.native.calls import Pointers, call
+from cockpit.engine.native.calls import Pointers, call, witnessed
 
 __all__ = [
     "centres",
@@ -22,8 +22,10 @@ __all__ = [
     "residuals",
     "row_products",
     "scan",
+    "scatter",
     "usable",
     "vector_sums",
+    "witnessed",
 ]
 
 LARGE = 2**21  # numbers from which on a second thread saves more than it costs to start
@@ -79,10 +81,17 @@ def row_products(one: Tensor, other: Tensor) -> Tensor:
 def moments(rows: Tensor, weights: Tensor | None = None) -> Tensor:
     """Mean, sample variance and mean absolute value of numbers of each sample, summed over rows [P, N]; [3].
 
-    ``weights``: what each row is multiplied with, double precision.
+    ``rows`` may be in double precision. ``weights``: what each row is multiplied with, in double precision.
     """
     rows, found = rows.contiguous(), torch.empty(3, dtype=torch.float64)
-    call("moments", rows, weights, *rows.shape, found)
+    call("moments", rows, rows.dtype is torch.float64, weights, *rows.shape, found)
+    return found
+
+
+def scatter(squares: Tensor, dots: Tensor) -> Tensor:
+    """Sum of all squared lengths, and of the squared inner products of each sample, from rows [P, N]; [2]."""
+    squares, dots, found = squares.contiguous(), dots.contiguous(), torch.empty(2, dtype=torch.float64)
+    call("scatter", squares, dots, *dots.shape, found)
     return found
 
 

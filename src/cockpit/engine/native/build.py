@@ -57,9 +57,8 @@ def _key() -> str:
 
 
 def _processor() -> str:
-    with suppress(OSError, StopIteration):
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            return next(line for line in lines if line.startswith(("flags", "Features")))
+    with suppress(OSError, StopIteration), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+        return next(line for line in lines if line.startswith(("flags", "Features")))
     return platform.node()
 
 

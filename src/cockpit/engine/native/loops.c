@@ -400,17 +400,26 @@ int row_products(const float *one, int64_t one_step, const float *other, int64_t
 
 /* ---- numbers of each sample, [parameters, samples], summed: see ``derived`` */
 
-int moments(const float *rows, const double *weights, int64_t parameters, int64_t samples, double *found) {
-  double *totals = calloc(samples + 1, sizeof *totals), mean = 0, sizes = 0, apart = 0;
-  if (!totals) return 1;
-  for (int64_t p = 0; p < parameters; p++)
-    for (int64_t n = 0; n < samples; n++) totals[n] += (weights ? weights[p] : 1) * rows[p * samples + n];
+/* Mean, sample variance and mean size. */
+static void moments_of(const double *totals, int64_t samples, double *found) {
+  double mean = 0, sizes = 0, apart = 0;
   for (int64_t n = 0; n < samples; n++) mean += totals[n], sizes += fabs(totals[n]);
   mean /= samples;
   for (int64_t n = 0; n < samples; n++) apart += (totals[n] - mean) * (totals[n] - mean);
   found[0] = mean;
   found[1] = samples > 1 ? apart / (samples - 1) : mean * 0;
   found[2] = sizes / samples;
+}
+
+int moments(const void *rows, int wide, const double *weights, int64_t parameters, int64_t samples, double *found) {
+  double *totals = calloc(samples + 1, sizeof *totals);
+  if (!totals) return 1;
+  for (int64_t p = 0; p < parameters; p++)
+    for (int64_t n = 0; n < samples; n++) {
+      int64_t at = p * samples + n;
+      totals[n] += (weights ? weights[p] : 1) * (wide ? ((const double *)rows)[at] : ((const float *)rows)[at]);
+    }
+  moments_of(totals, samples, found);
   free(totals);
   return 0;
 }
@@ -421,6 +430,20 @@ int centres(const float *dots, int64_t parameters, int64_t samples, double *foun
     for (int64_t n = 0; n < samples; n++) mean += dots[p * samples + n], size += fabs((double)dots[p * samples + n]);
     found[p] = mean / samples;
     found[parameters + p] = size / samples;
+  }
+  return 0;
+}
+
+/* Sum of all squared lengths, and of the squares of all inner products. */
+int scatter(const float *squares, const float *dots, int64_t parameters, int64_t samples, double *found) {
+  found[0] = found[1] = 0;
+  for (int64_t n = 0; n < samples; n++) {
+    double along = 0;
+    for (int64_t p = 0; p < parameters; p++) {
+      found[0] += squares[p * samples + n];
+      along += dots[p * samples + n];
+    }
+    found[1] += along * along;
   }
   return 0;
 }

@@ -1,0 +1,132 @@
+"""A computation on a CPU, written down once and made again: the same operations on the same memory, nothing decided.
+
+What a graph of kernels is on a GPU. Inputs are tensors that are pointed at other memory before each time; everything
+else stays where it was.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cockpit.core.errors import Undefined
+from cockpit.engine import native
+
+Result = TypeVar("Result")
+Action = Callable[[], Any]
+View = tuple[Tensor, int, torch.Size, tuple[int, ...]]  # offset from its input, shape, strides
+aten = torch.ops.aten
+COPIES = frozenset({aten._to_copy.default, aten.clone.default})
+FRESH = frozenset({aten.empty.memory_format, aten.empty_like.default, aten.empty_strided.default})
+LOOKS = frozenset({aten._local_scalar_dense.default, aten.nonzero.default, aten.bincount.default})
+
+
+class Tape(Generic[Result]):
+    """Runs a function and writes down what it does; its result is always the same tensors."""
+
+    def __init__(self, function: Callable[[], Result], inputs: Sequence[Tensor]) -> None:
+        self._actions: list[Action] = []
+        listening = _Listening(self._actions, inputs)
+        with native.witnessed(self._actions.append), listening:
+            self.result = function()
+        self._views = listening.views
+
+    def __call__(self) -> Result:
+        """Do it again."""
+        for source, views in self._views:
+            storage, start = source.untyped_storage(), source.storage_offset()
+            for view, offset, shape, stride in views:
+                view.set_(storage, start + offset, shape, stride)
+        for action in self._actions:
+            action()
+        return self.result
+
+
+class _Listening(TorchDispatchMode):
+    """Sees every operation of torch."""
+
+    def __init__(self, actions: list[Action], inputs: Sequence[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._actions = actions
+        self.views: list[tuple[Tensor, list[View]]] = [(tensor, []) for tensor in inputs]  # of each input
+        self._moving = {id(tensor): place for place, tensor in enumerate(inputs)}  # inputs and their views
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in LOOKS:
+            raise Undefined(f"{func} looks at numbers: what is done depends on them")
+        found = func(*args, **kwargs)
+        if func in FRESH:
+            return found
+        if _is_view(func):
+            self._follow((args, kwargs), found)
+        elif func is aten.zeros.default:
+            self._actions.append(found.zero_)
+        elif func._schema.is_mutable:
+            self._actions.append(partial(func, *args, **kwargs))
+        elif func in COPIES:
+            self._actions.append(partial(found.copy_, args[0]))
+        else:
+            self._actions.append(_refill(func, args, kwargs, found))
+        return found
+
+    def _follow(self, given: Any, found: Any) -> None:
+        """A view of an input is pointed anew with it; any other stays right by itself."""
+        place = next((self._moving[id(tensor)] for tensor in _tensors(given) if id(tensor) in self._moving), None)
+        if place is None:
+            return
+        source, views = self.views[place]
+        for view in _tensors(found):
+            offset = int(view.storage_offset()) - int(source.storage_offset())
+            views.append((view, offset, view.shape, view.stride()))
+            self._moving[id(view)] = place
+
+
+def _refill(func: OpOverload, args: Any, kwargs: Any, found: Any) -> Action:
+    """Compute into the memory that holds the result."""
+    results = list(_tensors(found))
+    writing = _writing(func)
+    if writing is not None and len(writing[1]) == len(results):
+        overload, names = writing
+        return partial(overload, *args, **kwargs, **dict(zip(names, results, strict=True)))
+
+    def again() -> None:
+        for result, fresh in zip(results, _tensors(func(*args, **kwargs)), strict=True):
+            result.copy_(fresh)
+
+    return again
+
+
+@cache
+def _writing(func: OpOverload) -> tuple[OpOverload, list[str]] | None:
+    """The form of an operation that writes into given tensors, and their names."""
+    given = [(argument.name, str(argument.type)) for argument in func._schema.arguments]
+    for name in func.overloadpacket.overloads():
+        overload = getattr(func.overloadpacket, name)
+        arguments = overload._schema.arguments
+        written = [argument.name for argument in arguments if argument.is_out]
+        rest = [(argument.name, str(argument.type)) for argument in arguments if not argument.is_out]
+        if written and rest == given:
+            return overload, written
+    return None
+
+
+@cache
+def _is_view(func: OpOverload) -> bool:
+    returns = func._schema.returns
+    return any(value.alias_info is not None and not value.alias_info.is_write for value in returns)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for entry in value:
+            yield from _tensors(entry)
+    elif isinstance(value, dict):
+        for entry in value.values():
+            yield from _tensors(entry)

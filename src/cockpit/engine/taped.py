@@ -1,0 +1,212 @@
+"""The statistics of a step of linear layers on a CPU, written down once for each structure and made again.
+
+Where layers are small, most of a tracked step is spent on finding out what to do, which is the same at every step.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from cockpit.core.errors import Undefined
+from cockpit.engine import gram
+from cockpit.engine.microbatch import Microbatch, Vectors
+from cockpit.engine.motion import Motion
+from cockpit.engine.needs import LINE, UPDATE, Hist1d, Need, SignalToNoise
+from cockpit.engine.numbers import Manifest, Numbers
+from cockpit.engine.observation import Observation
+from cockpit.engine.program import ROWS, Occasion, Raw
+from cockpit.engine.statistics import Direction
+from cockpit.engine.tape import Tape
+from cockpit.layers.forms import AnyForm, Dense, Factored
+
+Line = Mapping[str, Direction]
+
+
+def suits(needs: frozenset[Need]) -> bool:
+    """Whether everything that is needed can be written down."""
+    return all(isinstance(need, str | Hist1d | SignalToNoise) for need in needs)
+
+
+def followed(forms: Mapping[str, AnyForm], line: Line) -> frozenset[str]:
+    """Parameters whose update is a multiple of a mean gradient, projected on by inner products of the factors."""
+    found = set()
+    for name, direction in line.items():
+        form, other = forms.get(name), direction.mean_of
+        if isinstance(form, Factored) and isinstance(other, Factored) and gram.mean_is_cheaper(form, other, True):
+            found.add(name)
+    return frozenset(found)
+
+
+class Taped:
+    """One recording."""
+
+    nbytes = 0  # its inputs are not copied
+
+    def __init__(
+        self,
+        raw: Raw,
+        micro: Microbatch,
+        parameters: Vectors,
+        gradient: Vectors,
+        start: Mapping[str, Tensor],
+        occasion: Occasion,
+        line: Line,
+    ) -> None:
+        self.occasion, self._parameters, self._start = occasion, parameters, start
+        forms = raw.script.forms(raw.collected)
+        self._names = [name for name in parameters if name in forms and name not in micro.uncovered]
+        _check(forms, self._names, occasion.needs, line)
+        self._raw, self._samples, self._uncovered = raw.copied(), micro.samples, micro.uncovered
+        self._loss = torch.empty_like(micro.loss)
+        self._gradient = {name: torch.empty_like(grad) for name, grad in gradient.items()}
+        along = self._names if LINE in occasion.needs else []
+        self._update = {name: torch.empty_like(parameters[name]) for name in along}
+        self._past = {name: _blank(line[name].mean_of) for name in along if name in followed(forms, line)}
+        self._weights = torch.ones(len(self._names), dtype=torch.float64)
+        self._motion, self._addresses = Motion(), [theta.data_ptr() for theta in parameters.values()]
+        self._inputs = self._listed(self._raw, self._loss, self._gradient, self._update, self._past)
+        sources = self._sources(raw, micro, gradient, line)
+        self._layout = [(source.shape, source.stride(), source.dtype) for source in sources]
+        self._point(sources)
+        self._tape = Tape(self._at_gradient, self._inputs)
+        self._seen = self._tape.result[0]
+        self._verify(sources)
+
+    # ---- inputs: pointed at the tensors of a step, which are read where they are
+
+    def _listed(
+        self, raw: Raw, loss: Tensor, gradient: Vectors, update: Vectors, past: Mapping[str, Factored]
+    ) -> list[Tensor]:
+        factors = [factor for form in past.values() for factor in (form.row, form.col)]
+        return [*raw.tensors(), loss, *gradient.values(), *update.values(), *factors]
+
+    def _sources(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Line) -> list[Tensor]:
+        update, past = {}, {}
+        for name in self._update:
+            direction = line[name]
+            if direction.vector is None:
+                raise Undefined("the step is not known as a vector")
+            update[name] = direction.vector
+            if name in self._past:
+                assert isinstance(direction.mean_of, Factored)
+                past[name] = direction.mean_of
+        return self._listed(raw, micro.loss, gradient, update, past)
+
+    def _point(self, sources: Sequence[Tensor]) -> None:
+        for tensor, source in zip(self._inputs, sources, strict=True):
+            tensor.set_(source)  # type: ignore[call-overload]
+
+    def fits(
+        self, raw: Raw, micro: Microbatch, parameters: Mapping[str, Tensor], gradient: Vectors, line: Line
+    ) -> bool:
+        """Whether parameters are where they were, and everything else is laid out as it was."""
+        if [theta.data_ptr() for theta in parameters.values()] != self._addresses:
+            return False
+        if list(gradient) != list(self._gradient) or any(name not in line for name in self._update):
+            return False
+        sources = self._sources(raw, micro, gradient, line)
+        return [(source.shape, source.stride(), source.dtype) for source in sources] == self._layout
+
+    # ---- a step
+
+    def observe(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Line) -> Observation:
+        """The gradients are complete: an observation that holds numbers only."""
+        self._point(self._sources(raw, micro, gradient, line))
+        for place, name in enumerate(self._names):
+            self._weights[place] = line[name].coefficient if name in self._past else 1.0
+        _, packed, manifest = self._tape()
+        numbers = Numbers()
+        numbers.put_packed(packed, manifest)
+        numbers.send()  # what is packed is overwritten at the next step
+        seen = Observation(
+            step=0,
+            parameters={},
+            gradient={},
+            microbatches=[replace(micro, forms={}, uncovered=self._uncovered)],
+            loss_scale=self.occasion.loss_scale,
+            half=self.occasion.half,
+            prompt=False,
+            regularised=set(self.occasion.regularised),
+            numbers=numbers,
+            names=self._seen.names,
+            all_names=self._seen.all_names,
+            rounding=self._seen.rounding,
+        )
+        seen.reduction.of_mean = self._seen.reduction.of_mean
+        return seen
+
+    def mark(self, parameters: Mapping[str, Tensor]) -> None:
+        """The optimizer is about to step."""
+        if UPDATE in self.occasion.due:
+            self._motion.mark(parameters)
+
+    def step(self, seen: Observation, untouched: bool) -> None:
+        """The optimizer has stepped; ``untouched``: the gradient is still what the backward pass made it."""
+        if not self._motion.marked:
+            return
+        mine = self._seen
+        mine.numbers = mine.reduction.numbers = seen.numbers
+        update = self._motion.take(self._parameters, self._gradient if untouched else None)
+        mine.moved(update, self.occasion.leaving, self._motion if untouched else None)
+        seen.moved_names, seen.update = mine.moved_names, update
+        seen.reduction.directions = mine.reduction.directions
+
+    # ---- what is written down
+
+    def _at_gradient(self) -> tuple[Observation, Tensor, Manifest]:
+        raw, occasion = self._raw, self.occasion
+        shares = raw.shares(self._samples) if raw.calls else "individual losses were not asked for"
+        micro = Microbatch(self._samples, self._loss, raw.script.forms(raw.collected), self._uncovered, shares)
+        seen = Observation(
+            step=0,
+            parameters=self._parameters,
+            gradient=self._gradient,
+            microbatches=[micro],
+            loss_scale=occasion.loss_scale,
+            start=self._start,
+            half=occasion.half,
+            prompt=False,
+            regularised=set(occasion.regularised),
+            numbers=Numbers(hold=True),
+        )
+        seen.reduction.weights = self._weights
+        line = {name: Direction(vector, self._past.get(name)) for name, vector in self._update.items()}
+        seen.prepare(occasion.needs, line or None)
+        packed, manifest = seen.numbers.packed(ROWS)
+        return seen, packed, manifest
+
+    def _verify(self, sources: Sequence[Tensor]) -> None:
+        """With other numbers, the tape must give what the function gives."""
+        self._point([_other(source) for source in sources])
+        replayed = self._tape()[1].clone()
+        fresh = self._at_gradient()[1]
+        self._point(sources)
+        if not torch.equal(replayed.nan_to_num(0.5), fresh.nan_to_num(0.5)):
+            raise Undefined("what is done depends on the numbers")
+
+
+def _check(forms: Mapping[str, AnyForm], names: list[str], needs: frozenset[Need], line: Line) -> None:
+    if not suits(needs):
+        raise Undefined("curvature or joint histograms are needed")
+    for name in names:
+        form = forms[name]
+        linear = isinstance(form, Dense) or (isinstance(form, Factored) and form.outer)
+        if not linear or form.dtype is not torch.float32:
+            raise Undefined(f"{name} is not of a linear layer in single precision")
+    if LINE in needs and any(name not in line for name in names):
+        raise Undefined("where the step before led is not known")
+
+
+def _blank(form: AnyForm | None) -> Factored:
+    assert isinstance(form, Factored)
+    return replace(form, row=torch.empty_like(form.row), col=torch.empty_like(form.col))
+
+
+def _other(tensor: Tensor) -> Tensor:
+    """Different numbers in the same layout; labels stay."""
+    if not tensor.is_floating_point():
+        return tensor
+    found = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    return found.copy_((tensor.flip(0) if tensor.dim() else tensor) * 0.75)

@@ -1,0 +1,151 @@
+"""Compiled loops against the obvious way in double precision, for ordinary numbers and odd ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from cockpit.engine import native
+from cockpit.engine.binning import Bins
+from cockpit.engine.native import build
+
+pytestmark = pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
+
+BINS = [Bins(100, -2.0, 2.0), Bins(1, -1.0, 1.0), Bins(7, -0.3, 0.5), Bins(3000, -1.0, 1.0), Bins(5, 0.1, 0.7)]
+
+
+def numbers(shape: tuple[int, ...], kind: str) -> Tensor:
+    drawn = torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+    if kind == "small":
+        return drawn * 1e-4
+    if kind == "sparse":
+        return drawn.relu()
+    if kind == "tiny":
+        return drawn * 1e-22  # products round to zero
+    if kind == "large":
+        return drawn * 1e25  # products overflow
+    if kind == "odd":
+        flat = drawn.view(-1)
+        flat[:: max(1, len(flat) // 5)] = float("nan")
+        flat[1 :: max(1, len(flat) // 3)] = float("inf")
+    return drawn
+
+
+KINDS = ("usual", "small", "sparse", "tiny", "large", "odd", "edges")
+
+
+def counted(values: Tensor, bins: Bins) -> list[int]:
+    """Each number is looked up among the edges, in double precision; NaN goes last."""
+    places = np.searchsorted(bins.edges[1:-1], values.double().reshape(-1).numpy(), side="right")
+    return [int((places == k).sum()) for k in range(bins.count)]
+
+
+@pytest.mark.parametrize("bins", BINS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("columns", [1, 15, 16, 77])
+def test_histograms_of_outer_products_are_exact(bins: Bins, kind: str, columns: int) -> None:
+    row, col = numbers((6, 5), kind), numbers((6, columns), kind)
+    if kind == "edges":  # products that lie on edges, and zeros of both signs
+        col = torch.tensor(bins.edges[1:-1] if bins.count > 1 else [0.0]).float().repeat(columns)[:columns].repeat(6, 1)
+        row = torch.tensor([1.0, -1.0, 0.0, -0.0, 0.5]).repeat(6, 1)
+    products = row[:, :, None] * col[:, None, :]
+    assert native.outer_counts(row, col, bins).tolist() == counted(products, bins)
+    strided = torch.stack([col, col], 1)[:, 0]  # rows apart in memory
+    assert native.outer_counts(row, strided, bins).tolist() == counted(products, bins)
+
+
+@pytest.mark.parametrize("bins", BINS, ids=str)
+@pytest.mark.parametrize("kind", KINDS[:-1])
+@pytest.mark.parametrize("size", [1, 17, 4096, 4097, 9000])
+def test_one_pass_over_formed_gradients(bins: Bins, kind: str, size: int) -> None:
+    g, v, w = numbers((3, size), kind), numbers((size,), "usual"), numbers((size, 1), "small").view(-1)
+    rows, squares = torch.empty(3, 3), torch.ones(size)
+    counts, top = torch.zeros(bins.count, dtype=torch.int64), torch.zeros(())
+    native.scan(g, [v, w], rows, squares, (bins, counts), top)
+    assert counts.tolist() == counted(g, bins)
+    exact = g.double()
+    wanted = torch.stack([exact.square().sum(1), exact @ v.double(), exact @ w.double()])
+    sizes = torch.stack([exact.square().sum(1), exact.abs() @ v.double().abs(), exact.abs() @ w.double().abs()])
+    sound = wanted.abs() < 1e38
+    torch.testing.assert_close(
+        rows.double()[sound], wanted[sound], rtol=0, atol=float(4e-7 * sizes[sound].max()) if sound.any() else 0
+    )
+    assert bool(rows[~sound].isfinite().logical_not().all())
+    if kind != "odd":
+        assert float(top) == float(g.abs().max())
+        torch.testing.assert_close(squares, 1 + g.square().sum(0), rtol=1e-6, atol=0)
+    else:
+        assert np.isnan(float(top)) or np.isinf(float(top))
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    g, bins = torch.randn(4, 300_000), Bins(50, -2.0, 2.0)
+    col, row = torch.rand(64, 5000), torch.randn(64, 40)
+    found = []
+    for threads in (1, 3):
+        monkeypatch.setattr(native, "_threads", lambda work, threads=threads: threads)
+        rows, counts = torch.empty(2, 4), torch.zeros(50, dtype=torch.int64)
+        native.scan(g, [g[0]], rows, None, (bins, counts))
+        sums = native.vector_sums([g[0], g[1][:7]], [g[2], g[3][:7]])
+        found.append((rows, counts, native.outer_counts(row, col, bins), sums))
+    one, three = found
+    assert torch.equal(one[1], three[1])
+    assert torch.equal(one[2], three[2])
+    torch.testing.assert_close(one[0], three[0])
+    torch.testing.assert_close(one[3], three[3])
+
+
+def test_vectors_of_many_sizes() -> None:
+    vectors = [torch.randn(size) for size in (1, 5, 4096, 10_000)]
+    others = [torch.randn_like(v) for v in vectors]
+    squares = [float(v.double().square().sum()) for v in vectors]
+    assert native.vector_sums(vectors).tolist() == pytest.approx(squares, rel=1e-6)
+    apart = [float((v.double() - w.double()).square().sum()) for v, w in zip(vectors, others, strict=True)]
+    assert native.vector_sums(vectors, others, apart=True).tolist() == pytest.approx(apart, rel=1e-6)
+
+
+def test_moments_of_weighted_rows() -> None:
+    rows, weights = torch.randn(3, 8), torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    totals = (weights[:, None] * rows.double()).sum(0)
+    wanted = [float(totals.mean()), float(totals.var()), float(totals.abs().mean())]
+    assert native.moments(rows, weights).tolist() == pytest.approx(wanted)
+    assert native.moments(rows.double(), weights).tolist() == pytest.approx(wanted)
+
+
+# ---- getting them
+
+
+def run(code: str, folder: Path, **variables: str) -> str:
+    environment = {"PATH": "/nowhere", "XDG_CACHE_HOME": str(folder), **variables}
+    command = [sys.executable, "-c", "from cockpit.engine import native\n" + code]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
+
+
+def test_without_a_compiler_the_reason_is_told(tmp_path: Path) -> None:
+    assert "there is no C compiler" in run("print(native.problem())", tmp_path)
+    assert run("print(native.problem())", tmp_path, COCKPIT_NATIVE="0") == "COCKPIT_NATIVE=0\n"
+
+
+def test_they_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = build._built()
+    assert first.is_relative_to(tmp_path)
+    assert [path.name for path in first.parent.iterdir()] == [first.name]
+    written = first.stat().st_mtime_ns
+    assert build._built() == first
+    assert first.stat().st_mtime_ns == written
+    assert run("print(native.problem())", tmp_path) == "None\n"  # found there without a compiler
+
+
+def test_a_file_of_somebody_else_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = tmp_path / "loops.so"
+    foreign.write_bytes(b"")
+    assert build._trusted(foreign)
+    monkeypatch.setattr(build.os, "getuid", lambda: foreign.stat().st_uid + 1)
+    assert not build._trusted(foreign)

@@ -1,0 +1,104 @@
+"""A computation made again gives what it gives when it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import cockpit
+from cockpit.core.errors import Undefined
+from cockpit.core.record import Record
+from cockpit.engine import native
+from cockpit.engine.tape import Tape
+
+
+def test_inputs_are_read_where_they_are() -> None:
+    x, y, still = torch.randn(5, 4), torch.randn(5, 3), torch.randn(3, 4)
+    labels = torch.tensor([0, 1, 2, 0, 1])
+
+    def function() -> tuple[Tensor, ...]:
+        part, filled = x[1:3].reshape(-1), torch.zeros(3)
+        product = y.t() @ x
+        filled.add_(product.sum(1))
+        rows = torch.stack([product.mean(1), filled])
+        losses = F.cross_entropy(y, labels, reduction="none")
+        return part * 2, filled, rows.double(), losses, (product * still).sum(), torch.cat([rows, rows]), x.mT.clone()
+
+    with torch.no_grad():
+        tape = Tape(function, [x, y])
+        for _ in range(3):
+            x.set_(torch.randn(5, 4))  # type: ignore[call-overload]
+            y.set_(torch.randn(6, 3)[1:])  # type: ignore[call-overload]
+            for made, wanted in zip(tape(), function(), strict=True):
+                assert torch.equal(made, wanted)
+
+
+def test_what_looks_at_numbers_is_not_written_down() -> None:
+    x = torch.randn(3)
+    with pytest.raises(Undefined, match="looks at numbers"):
+        Tape(lambda: x * 2 if float(x.sum()) > 0 else x, [x])
+
+
+# ---- whole steps
+
+Records = dict[tuple[int, str], Record]
+STEPS = 10
+
+
+def trained(
+    optimizer: str, replay: str, monkeypatch: pytest.MonkeyPatch, change: Callable[[nn.Module, int], None]
+) -> tuple[Records, int]:
+    monkeypatch.setenv("COCKPIT_REPLAY", replay)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 40), nn.ReLU(), nn.Linear(40, 30), nn.Tanh(), nn.Linear(30, 5))
+    loss_fn, made = nn.CrossEntropyLoss(), getattr(torch.optim, optimizer)(model.parameters(), lr=1e-2)
+    replayed = 0
+    with cockpit.watch(model, made, loss_fn, quantities="economy", every=1, run=False) as pit:
+        for step in range(STEPS):
+            inputs, labels = torch.randn(64 if step != 7 else 32, 20), torch.randint(5, (64 if step != 7 else 32,))
+            made.zero_grad()
+            loss_fn(model(inputs), labels).backward()
+            replayed += pit._tracker._program is not None
+            change(model, step)
+            made.step()
+    return {(record.step, record.name): record for record in pit.history}, replayed
+
+
+def clipped(model: nn.Module, step: int) -> None:
+    if step % 3 == 0:
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+
+
+def moved_by_hand(model: nn.Module, step: int) -> None:
+    for parameter in model.parameters():
+        parameter.data.mul_(0.99)
+
+
+def kept(model: nn.Module, step: int) -> None:
+    pass
+
+
+@pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
+@pytest.mark.parametrize("change", [kept, clipped, moved_by_hand])
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+def test_replayed_steps_have_the_same_numbers(
+    optimizer: str, change: Callable[[nn.Module, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, none = trained(optimizer, "0", monkeypatch, change)
+    found, replayed = trained(optimizer, "1", monkeypatch, change)
+    assert none == 0
+    assert replayed >= 3
+    assert found.keys() == plain.keys()
+    for key, record in plain.items():
+        if key[1] == "Time":
+            continue
+        assert found[key].reason == record.reason
+        value, wanted = found[key].value, record.value
+        if isinstance(wanted, float | dict):
+            assert value == pytest.approx(wanted, rel=1e-5, abs=1e-9), key
+        else:
+            assert value == wanted, key
