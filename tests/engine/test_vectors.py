@@ -57,9 +57,11 @@ def followed(step: torch.Tensor, theta: torch.Tensor, g: torch.Tensor) -> float 
     parameters["w"].add_(step)
     update = motion.take(parameters, {"w": g})
     assert torch.equal(update["w"], parameters["w"] - theta)
-    lengths = {"w": float(motion.lengths(update))}
+    lengths = {"w": float(motion.lengths())}
     assert lengths["w"] == pytest.approx(float(square_norm(update["w"])), rel=1e-7)
-    return motion.along(update, lengths, {"w": g}, {"w": float(square_norm(g))}).get("w")
+    found = motion.along({"w": g}, lengths, {"w": float(square_norm(g))}).get("w")
+    assert torch.equal(motion.vector("w"), update["w"])
+    return found
 
 
 @pytest.mark.parametrize("size", [50, 200_000])

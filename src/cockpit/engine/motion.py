@@ -1,6 +1,6 @@
 """The optimizer's step: parameters before it, and the difference it made, in buffers that are used again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ class Motion:
 
     def __init__(self) -> None:
         self._before: Vectors = {}
+        self._now: Vectors = {}
         self._update: Vectors = {}
         self._marked: list[str] = []
         self._sums: dict[str, list[float]] = {}  # ||update||^2, <update, gradient>, ||before||^2 of the last update
@@ -27,6 +28,11 @@ class Motion:
         """Whether a step is under way."""
         return bool(self._marked)
 
+    @property
+    def names(self) -> list[str]:
+        """Parameters of the update that was taken last."""
+        return list(self._now)
+
     def mark(self, parameters: Mapping[str, Tensor]) -> None:
         """The optimizer is about to step."""
         self._marked = list(parameters)
@@ -36,23 +42,31 @@ class Motion:
                 self._before[name] = torch.empty_like(theta, requires_grad=False)
         _copy([self._before[name] for name in parameters], [theta.detach() for theta in parameters.values()])
 
-    def take(self, parameters: Mapping[str, Tensor], gradient: Mapping[str, Tensor] | None = None) -> Vectors:
+    def take(
+        self,
+        parameters: Mapping[str, Tensor],
+        gradient: Mapping[str, Tensor] | None = None,
+        spared: Collection[str] = (),
+    ) -> Vectors:
         """The optimizer has stepped: the update, valid until the next one is taken.
 
-        ``gradient``: what the update may follow, see :meth:`along`.
+        ``gradient``: what the update may follow, see :meth:`along`. ``spared``: parameters whose update will probably
+        not be asked for as a vector; see :meth:`vector` if it is.
         """
-        names, self._marked = [name for name in self._marked if name in parameters], []
-        now, before = [parameters[name].detach() for name in names], [self._before[name] for name in names]
-        update = {name: self._room(name) for name in names}
-        beside = None if gradient is None else [gradient[name] for name in names]
-        self._sums, self._beside = {}, gradient is not None
-        if _loose(now, before, list(update.values()), beside or []):
-            sums = native.motion(now, before, list(update.values()), beside)
-            self._sums = dict(zip(names, sums.tolist(), strict=True))
-        else:
-            for one, other, apart in zip(now, before, update.values(), strict=True):
-                torch.sub(one, other, out=apart)
-        return update
+        self._now = {name: parameters[name].detach() for name in self._marked if name in parameters}
+        self._marked, self._sums, self._beside = [], {}, gradient is not None
+        now, before = list(self._now.values()), [self._before[name] for name in self._now]
+        beside = None if gradient is None else [gradient[name] for name in self._now]
+        if not _loose(now, before, beside or []):
+            return {name: self.vector(name) for name in self._now}
+        rooms = [None if name in spared else self._room(name) for name in self._now]
+        sums = native.motion(now, before, rooms, beside)
+        self._sums = dict(zip(self._now, sums.tolist(), strict=True))
+        return {name: room for name, room in zip(self._now, rooms, strict=True) if room is not None}
+
+    def vector(self, name: str) -> Tensor:
+        """The update of one parameter."""
+        return torch.sub(self._now[name], self._before[name], out=self._room(name))
 
     def _room(self, name: str) -> Tensor:
         before, update = self._before[name], self._update.get(name)
@@ -60,33 +74,33 @@ class Motion:
             update = self._update[name] = torch.empty_like(before)
         return update
 
-    def lengths(self, update: Vectors) -> Tensor:
+    def lengths(self) -> Tensor:
         """||update||^2 of each parameter, [P], of the update that was taken last."""
         if self._sums:
-            return torch.tensor([self._sums[name][0] for name in update], dtype=torch.float64)
-        return square_norms(list(update.values()))
+            return torch.tensor([sums[0] for sums in self._sums.values()], dtype=torch.float64)
+        return square_norms([self._update[name] for name in self._now])
 
     def forget(self) -> None:
         """The step was never taken."""
         self._marked = []
 
-    def along(
-        self, update: Vectors, lengths: Mapping[str, float], gradient: Vectors, squares: Mapping[str, float]
-    ) -> dict[str, float]:
+    def along(self, gradient: Vectors, lengths: Mapping[str, float], squares: Mapping[str, float]) -> dict[str, float]:
         """The numbers c with update = c * gradient, to rounding of the parameters, where there is one.
 
         ``lengths`` and ``squares`` are the squared norms of the two.
         """
         names = [name for name in gradient if lengths[name] and squares[name]]
-        products, noises = self._products(names, update, gradient)
+        if not names:
+            return {}
+        products, noises = self._products(names, gradient)
         factors = [products[name] / squares[name] for name in names]
-        eps = torch.finfo(next(iter(update.values())).dtype).eps
+        eps = torch.finfo(self._now[names[0]].dtype).eps
         rounding = 2 * eps**2 / 12  # what rounding the parameters adds to their difference, for each squared length
         found: dict[str, float] = {}
-        rest = self._residuals(names, update, gradient, factors)
+        rest = self._residuals(names, gradient, factors)
         for name, factor, (off, near) in zip(names, factors, rest, strict=True):
             length = lengths[name]
-            if update[name].numel() > PROBE:  # all elements by their sum of squares, some of them one by one
+            if self._now[name].numel() > PROBE:  # all elements by their sum of squares, some of them one by one
                 room = max(4 * eps, 1e-14) * length + rounding * noises[name]
                 if length - products[name] * factor > room:
                     continue
@@ -94,27 +108,23 @@ class Motion:
                 found[name] = factor
         return found
 
-    def _products(
-        self, names: list[str], update: Vectors, gradient: Vectors
-    ) -> tuple[dict[str, float], dict[str, float]]:
+    def _products(self, names: list[str], gradient: Vectors) -> tuple[dict[str, float], dict[str, float]]:
         """<update, gradient> and ||before||^2."""
         if self._sums and self._beside:
             return {name: self._sums[name][1] for name in names}, {name: self._sums[name][2] for name in names}
-        products = {name: inner(update[name], gradient[name]) for name in names}
-        large = [name for name in names if update[name].numel() > PROBE]
+        products = {name: inner(self.vector(name), gradient[name]) for name in names}
+        large = [name for name in names if self._now[name].numel() > PROBE]
         return products, {name: inner(self._before[name], self._before[name]) for name in large}
 
-    def _residuals(
-        self, names: list[str], update: Vectors, gradient: Vectors, factors: list[float]
-    ) -> list[list[float]]:
+    def _residuals(self, names: list[str], gradient: Vectors, factors: list[float]) -> list[list[float]]:
         """||update - factor * gradient||^2 and ||before||^2, of the first elements."""
-        if self._sums:
-            moved, slope, before = ([v[name] for name in names] for v in (update, gradient, self._before))
-            found: list[list[float]] = native.residuals(moved, slope, before, factors, PROBE).tolist()
+        if self._sums and self._beside:
+            now, before, slope = ([v[name] for name in names] for v in (self._now, self._before, gradient))
+            found: list[list[float]] = native.residuals(now, before, slope, factors, PROBE).tolist()
             return found
         rest = []
         for name, factor in zip(names, factors, strict=True):
-            piece, model, start = (v[name].reshape(-1)[:PROBE] for v in (update, gradient, self._before))
+            piece, model, start = (v[name].reshape(-1)[:PROBE] for v in (self._update, gradient, self._before))
             apart = torch.sub(piece, model, alpha=factor)
             rest.append([inner(apart, apart), inner(start, start)])
         return rest
@@ -122,11 +132,9 @@ class Motion:
 
 def _loose(*groups: Sequence[Tensor]) -> bool:
     """Whether compiled loops can run over all of them, element by element."""
-    first = groups[0]
-    alike = all(
-        one.stride() == other.stride() for group in groups[1:] if group for one, other in zip(first, group, strict=True)
+    return native.usable(*(v for group in groups for v in group)) and all(
+        v.is_contiguous() for group in groups for v in group
     )
-    return alike and all(v.is_contiguous() for v in first) and native.usable(*(v for group in groups for v in group))
 
 
 def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:

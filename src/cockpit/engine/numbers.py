@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cockpit.engine import native
+
 Key = Hashable
 Values = NDArray[np.float64]
 
@@ -36,6 +38,8 @@ class Manifest:
 
 def pack(tensors: Mapping[Key, Tensor]) -> tuple[Tensor, Manifest]:
     """All elements in one vector of double precision: it holds counts up to 2^53 exactly."""
+    if native.packable(tensors.values()):
+        return native.pack(list(tensors.values())), Manifest({key: tuple(t.shape) for key, t in tensors.items()})
     by_type: dict[torch.dtype, dict[Key, Tensor]] = {}
     for key, tensor in tensors.items():
         by_type.setdefault(tensor.dtype, {})[key] = tensor

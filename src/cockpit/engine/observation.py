@@ -167,8 +167,8 @@ class Observation:
 
     def moved(self, update: Vectors, leaving: bool = False, motion: Motion | None = None) -> None:
         """The optimizer has stepped: put its length aside and, for a line that begins here, <g_n, update>."""
-        self.update, self.moved_names = update, list(update)
-        self.numbers.put(UPDATE, square_norms(list(update.values())) if motion is None else motion.lengths(update))
+        self.update, self.moved_names = update, list(update) if motion is None else motion.names
+        self.numbers.put(UPDATE, square_norms(list(update.values())) if motion is None else motion.lengths())
         if leaving and self.reduction.statistics:
             lengths = None if motion is None else self._squares(UPDATE)
             self.reduction.moved(update, lengths, motion)

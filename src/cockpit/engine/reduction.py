@@ -114,25 +114,24 @@ class Reduction:
 
         With ``motion``, an update along the gradient is recognised (plain gradient descent): it needs no projection.
         """
-        coefficients = {} if motion is None or lengths is None else self._coefficients(update, lengths, motion)
+        coefficients = {} if motion is None or lengths is None else self._coefficients(lengths, motion)
         rows = []
         for name in self.names:
-            direction, coefficient = Direction(update[name]), coefficients.get(name)
-            if coefficient is None:
-                rows.append(self._along(name, direction))
-            else:
-                rows.append(_dot_mean(self.statistics[name]))
+            vector, form, coefficient = update.get(name), None, coefficients.get(name)
+            if coefficient is not None and name in self.microbatches[0].forms:
                 form = self.microbatches[0].forms[name]
-                small = isinstance(form, Factored) and form.outer  # small enough to keep for a step
-                direction = Direction(update[name], form if small else None, coefficient)
-            self.directions[name] = direction
+                form = form if isinstance(form, Factored) and form.outer else None  # small enough to keep for a step
+            if vector is None and form is None and motion is not None:
+                vector = motion.vector(name)
+            direction = self.directions[name] = Direction(vector, form, 1.0 if coefficient is None else coefficient)
+            rows.append(self._along(name, direction) if coefficient is None else _dot_mean(self.statistics[name]))
         weights = [coefficients.get(name, 1.0) for name in self.names] if coefficients else None
         scaled = None if weights is None else torch.tensor(weights, dtype=torch.float64)
         self.numbers.put((START, "moments"), derived.moments(torch.stack(rows), scaled))
 
-    def _coefficients(self, update: Vectors, lengths: Mapping[str, float], motion: Motion) -> dict[str, float]:
+    def _coefficients(self, lengths: Mapping[str, float], motion: Motion) -> dict[str, float]:
         """Parameters whose update is a multiple of their gradient."""
-        if len(self.microbatches) != 1 or any(vector.device.type != "cpu" for vector in update.values()):
+        if len(self.microbatches) != 1 or any(theta.device.type != "cpu" for theta in self.parameters.values()):
             return {}
         squares = dict(zip(self.parameters, self.numbers.values(GRADIENT), strict=True))
         known = [
@@ -142,7 +141,7 @@ class Reduction:
             and name in self.microbatches[0].forms
             and name not in self.regularised
         ]
-        return motion.along(update, lengths, {name: self.gradient[name] for name in known}, squares)
+        return motion.along({name: self.gradient[name] for name in known}, lengths, squares)
 
     def sum_sq(self, name: str) -> Tensor:
         """sum_n g_n^2, elementwise."""

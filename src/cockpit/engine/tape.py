@@ -4,7 +4,7 @@ What a graph of kernels is on a GPU. Inputs are tensors that are pointed at othe
 else stays where it was.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import Any, Generic, TypeVar
 
@@ -28,12 +28,18 @@ LOOKS = frozenset({aten._local_scalar_dense.default, aten.nonzero.default, aten.
 class Tape(Generic[Result]):
     """Runs a function and writes down what it does; its result is always the same tensors."""
 
-    def __init__(self, function: Callable[[], Result], inputs: Sequence[Tensor]) -> None:
+    def __init__(
+        self,
+        function: Callable[[], Result],
+        inputs: Sequence[Tensor],
+        kept: Callable[[Result], Iterable[Tensor]] = lambda result: (),
+    ) -> None:
+        """``kept``: views of inputs that are read from the result, beside those that operations read."""
         self._actions: list[Action] = []
         listening = _Listening(self._actions, inputs)
-        with native.witnessed(self._actions.append), listening:
+        with native.witnessed(listening.called), listening:
             self.result = function()
-        self._views = listening.views
+        self._views = listening.read(kept(self.result))
 
     def __call__(self) -> Result:
         """Do it again."""
@@ -52,7 +58,8 @@ class _Listening(TorchDispatchMode):
     def __init__(self, actions: list[Action], inputs: Sequence[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._actions = actions
-        self.views: list[tuple[Tensor, list[View]]] = [(tensor, []) for tensor in inputs]  # of each input
+        self._views: list[tuple[Tensor, list[View]]] = [(tensor, []) for tensor in inputs]  # of each input
+        self._read: set[int] = set()
         self._moving = {id(tensor): place for place, tensor in enumerate(inputs)}  # inputs and their views
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -64,7 +71,9 @@ class _Listening(TorchDispatchMode):
             return found
         if _is_view(func):
             self._follow((args, kwargs), found)
-        elif func is aten.zeros.default:
+            return found
+        self._read |= {id(tensor) for tensor in _tensors((args, kwargs))}
+        if func is aten.zeros.default:
             self._actions.append(found.zero_)
         elif func._schema.is_mutable:
             self._actions.append(partial(func, *args, **kwargs))
@@ -74,12 +83,24 @@ class _Listening(TorchDispatchMode):
             self._actions.append(_refill(func, args, kwargs, found))
         return found
 
+    def called(self, again: Action, arguments: tuple[Any, ...]) -> None:
+        """A compiled loop was called."""
+        self._actions.append(again)
+        given = [a.tensors if isinstance(a, native.Pointers) else a for a in arguments]
+        self._read |= {id(tensor) for tensor in _tensors(given)}
+
+    def read(self, kept: Iterable[Tensor]) -> list[tuple[Tensor, list[View]]]:
+        """Inputs with those of their views that are read."""
+        wanted = self._read | {id(tensor) for tensor in kept}
+        found = [(source, [view for view in views if id(view[0]) in wanted]) for source, views in self._views]
+        return [(source, views) for source, views in found if views]
+
     def _follow(self, given: Any, found: Any) -> None:
         """A view of an input is pointed anew with it; any other stays right by itself."""
         place = next((self._moving[id(tensor)] for tensor in _tensors(given) if id(tensor) in self._moving), None)
         if place is None:
             return
-        source, views = self.views[place]
+        source, views = self._views[place]
         for view in _tensors(found):
             offset = int(view.storage_offset()) - int(source.storage_offset())
             views.append((view, offset, view.shape, view.stride()))

@@ -3,7 +3,7 @@
 Where layers are small, most of a tracked step is spent on finding out what to do, which is the same at every step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -17,6 +17,7 @@ from cockpit.engine.needs import LINE, UPDATE, Hist1d, Need, SignalToNoise
 from cockpit.engine.numbers import Manifest, Numbers
 from cockpit.engine.observation import Observation
 from cockpit.engine.program import ROWS, Occasion, Raw
+from cockpit.engine.projections import vector_of
 from cockpit.engine.statistics import Direction
 from cockpit.engine.tape import Tape
 from cockpit.layers.forms import AnyForm, Dense, Factored
@@ -34,7 +35,9 @@ def followed(forms: Mapping[str, AnyForm], line: Line) -> frozenset[str]:
     found = set()
     for name, direction in line.items():
         form, other = forms.get(name), direction.mean_of
-        if isinstance(form, Factored) and isinstance(other, Factored) and gram.mean_is_cheaper(form, other, True):
+        if not isinstance(form, Factored) or not isinstance(other, Factored) or not form.outer:
+            continue
+        if gram.mean_is_cheaper(form, other, direction.vector is not None):
             found.add(name)
     return frozenset(found)
 
@@ -62,15 +65,16 @@ class Taped:
         self._loss = torch.empty_like(micro.loss)
         self._gradient = {name: torch.empty_like(grad) for name, grad in gradient.items()}
         along = self._names if LINE in occasion.needs else []
-        self._update = {name: torch.empty_like(parameters[name]) for name in along}
-        self._past = {name: _blank(line[name].mean_of) for name in along if name in followed(forms, line)}
+        past = followed(forms, line)
+        self._past = {name: _blank(line[name].mean_of) for name in along if name in past}
+        self._update = {name: torch.empty_like(parameters[name]) for name in along if name not in past}
         self._weights = torch.ones(len(self._names), dtype=torch.float64)
         self._motion, self._addresses = Motion(), [theta.data_ptr() for theta in parameters.values()]
         self._inputs = self._listed(self._raw, self._loss, self._gradient, self._update, self._past)
         sources = self._sources(raw, micro, gradient, line)
         self._layout = [(source.shape, source.stride(), source.dtype) for source in sources]
         self._point(sources)
-        self._tape = Tape(self._at_gradient, self._inputs)
+        self._tape = Tape(self._at_gradient, self._inputs, lambda result: _factors(result[0]))
         self._seen = self._tape.result[0]
         self._verify(sources)
 
@@ -83,15 +87,8 @@ class Taped:
         return [*raw.tensors(), loss, *gradient.values(), *update.values(), *factors]
 
     def _sources(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Line) -> list[Tensor]:
-        update, past = {}, {}
-        for name in self._update:
-            direction = line[name]
-            if direction.vector is None:
-                raise Undefined("the step is not known as a vector")
-            update[name] = direction.vector
-            if name in self._past:
-                assert isinstance(direction.mean_of, Factored)
-                past[name] = direction.mean_of
+        update = {name: vector_of(line[name]) for name in self._update}
+        past = {name: _factored(line[name].mean_of) for name in self._past}
         return self._listed(raw, micro.loss, gradient, update, past)
 
     def _point(self, sources: Sequence[Tensor]) -> None:
@@ -104,7 +101,7 @@ class Taped:
         """Whether parameters are where they were, and everything else is laid out as it was."""
         if [theta.data_ptr() for theta in parameters.values()] != self._addresses:
             return False
-        if list(gradient) != list(self._gradient) or any(name not in line for name in self._update):
+        if list(gradient) != list(self._gradient) or any(name not in line for name in (*self._update, *self._past)):
             return False
         sources = self._sources(raw, micro, gradient, line)
         return [(source.shape, source.stride(), source.dtype) for source in sources] == self._layout
@@ -148,7 +145,7 @@ class Taped:
             return
         mine = self._seen
         mine.numbers = mine.reduction.numbers = seen.numbers
-        update = self._motion.take(self._parameters, self._gradient if untouched else None)
+        update = self._motion.take(self._parameters, self._gradient if untouched else None, self._past)
         mine.moved(update, self.occasion.leaving, self._motion if untouched else None)
         seen.moved_names, seen.update = mine.moved_names, update
         seen.reduction.directions = mine.reduction.directions
@@ -172,7 +169,8 @@ class Taped:
             numbers=Numbers(hold=True),
         )
         seen.reduction.weights = self._weights
-        line = {name: Direction(vector, self._past.get(name)) for name, vector in self._update.items()}
+        line = {name: Direction(vector) for name, vector in self._update.items()}
+        line |= {name: Direction(None, form) for name, form in self._past.items()}
         seen.prepare(occasion.needs, line or None)
         packed, manifest = seen.numbers.packed(ROWS)
         return seen, packed, manifest
@@ -199,9 +197,21 @@ def _check(forms: Mapping[str, AnyForm], names: list[str], needs: frozenset[Need
         raise Undefined("where the step before led is not known")
 
 
+def _factors(seen: Observation) -> Iterator[Tensor]:
+    """What the next step may project on."""
+    for form in seen.microbatches[0].forms.values():
+        yield from (form.row, form.col) if isinstance(form, Factored) else ()
+
+
+def _factored(form: AnyForm | None) -> Factored:
+    if not isinstance(form, Factored):
+        raise Undefined("the step before was of another kind")
+    return form
+
+
 def _blank(form: AnyForm | None) -> Factored:
-    assert isinstance(form, Factored)
-    return replace(form, row=torch.empty_like(form.row), col=torch.empty_like(form.col))
+    given = _factored(form)
+    return replace(given, row=torch.empty_like(given.row), col=torch.empty_like(given.col))
 
 
 def _other(tensor: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 Every function has a counterpart in torch's operations, which runs where there is no compiler (``usable`` is False).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import torch
@@ -14,10 +14,13 @@ from cockpit.engine.native.build import library, problem
 from cockpit.engine.native.calls import Pointers, call, witnessed
 
 __all__ = [
+    "Pointers",
     "centres",
     "moments",
     "motion",
     "outer_counts",
+    "pack",
+    "packable",
     "problem",
     "residuals",
     "row_products",
@@ -28,7 +31,10 @@ __all__ = [
     "witnessed",
 ]
 
-LARGE = 2**21  # numbers from which on a second thread saves more than it costs to start
+LARGE = 2**23  # numbers from which on a second thread saves more than it costs to start beside those of torch
+
+
+PACKABLE = {torch.float32: 0, torch.float64: 1, torch.int64: 2}
 
 
 def usable(*tensors: Tensor) -> bool:
@@ -39,12 +45,17 @@ def usable(*tensors: Tensor) -> bool:
     return library() is not None
 
 
+def packable(tensors: Iterable[Tensor]) -> bool:
+    """Whether :func:`pack` takes all of them."""
+    return library() is not None and all(t.device.type == "cpu" and t.dtype in PACKABLE for t in tensors)
+
+
 def outer_counts(row: Tensor, col: Tensor, bins: Bins) -> Tensor:
     """Histogram of row_no * col_ni, for rows [N, O] and [N, I]: [bins]."""
     row, col = _rows(row), _rows(col)
     samples, rows, columns = len(row), row.shape[1], col.shape[1]
     counts = torch.empty(bins.count, dtype=torch.int64)
-    threads = _threads(samples * rows * columns)
+    threads = _threads(samples * (rows + columns))  # mostly signs are counted
     call("outer_counts", row, row.stride(0), col, col.stride(0), samples, rows, columns, *_edges(bins), counts, threads)
     return counts
 
@@ -112,9 +123,9 @@ def vector_sums(one: Sequence[Tensor], other: Sequence[Tensor] | None = None, ap
 
 
 def motion(
-    now: Sequence[Tensor], before: Sequence[Tensor], update: Sequence[Tensor], gradient: Sequence[Tensor] | None
+    now: Sequence[Tensor], before: Sequence[Tensor], update: Sequence[Tensor | None], gradient: Sequence[Tensor] | None
 ) -> Tensor:
-    """Put now - before into ``update``; ||update||^2, <update, gradient> and ||before||^2 of each vector, [P, 3]."""
+    """Put update = now - before there if wanted; ||update||^2, <update, gradient>, ||before||^2 of each, [P, 3]."""
     found, sizes = torch.empty(len(now), 3, dtype=torch.float64), _sizes(now)
     slope = None if gradient is None else Pointers(gradient)
     threads = _threads(sum(v.numel() for v in now))
@@ -123,12 +134,21 @@ def motion(
 
 
 def residuals(
-    update: Sequence[Tensor], gradient: Sequence[Tensor], before: Sequence[Tensor], factors: Sequence[float], most: int
+    now: Sequence[Tensor], before: Sequence[Tensor], gradient: Sequence[Tensor], factors: Sequence[float], most: int
 ) -> Tensor:
-    """||update - factor * gradient||^2 and ||before||^2 over the first ``most`` elements of each vector, [P, 2]."""
-    found, numbers = torch.empty(len(update), 2, dtype=torch.float64), torch.tensor(factors, dtype=torch.float64)
-    vectors = Pointers(update), Pointers(gradient), Pointers(before)
-    call("residuals", *vectors, _sizes(update), len(update), most, numbers, found)
+    """||now - before - factor * gradient||^2 and ||before||^2 over the first ``most`` elements of each, [P, 2]."""
+    found, numbers = torch.empty(len(now), 2, dtype=torch.float64), torch.tensor(factors, dtype=torch.float64)
+    vectors = Pointers(now), Pointers(before), Pointers(gradient)
+    call("residuals", *vectors, _sizes(now), len(now), most, numbers, found)
+    return found
+
+
+def pack(tensors: Sequence[Tensor]) -> Tensor:
+    """All elements in one vector of double precision."""
+    tensors = [tensor.contiguous() for tensor in tensors]
+    kinds = torch.tensor([PACKABLE[tensor.dtype] for tensor in tensors])
+    found = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=torch.float64)
+    call("pack", Pointers(tensors), kinds, _sizes(tensors), len(tensors), found)
     return found
 
 

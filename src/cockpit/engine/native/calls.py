@@ -22,9 +22,10 @@ SIGNATURES: dict[str, list[Any]] = {
     "vector_sums": [*[POINTER] * 3, WHOLE, FLAG, POINTER, FLAG],
     "motion": [*[POINTER] * 5, WHOLE, POINTER, FLAG],
     "residuals": [*[POINTER] * 4, WHOLE, WHOLE, *[POINTER] * 2],
+    "pack": [*[POINTER] * 3, WHOLE, POINTER],
 }
 
-Witness = Callable[[Callable[[], None]], None]  # is told how to make a call again
+Witness = Callable[[Callable[[], None], tuple[Any, ...]], None]  # is told how to make a call again, and what it reads
 _witnesses: list[Witness] = []
 
 
@@ -33,12 +34,12 @@ class Pointers:
 
     __slots__ = ("tensors",)
 
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
+    def __init__(self, tensors: Sequence[Tensor | None]) -> None:
         self.tensors = tensors
 
     def array(self) -> Any:
         """The addresses."""
-        return (POINTER * len(self.tensors))(*[tensor.data_ptr() for tensor in self.tensors])
+        return (POINTER * len(self.tensors))(*[None if t is None else t.data_ptr() for t in self.tensors])
 
 
 def call(name: str, *arguments: Any) -> None:
@@ -46,7 +47,7 @@ def call(name: str, *arguments: Any) -> None:
     function = _function(name)
     _make(function, arguments)
     for witness in _witnesses:
-        witness(lambda: _make(function, arguments))
+        witness(lambda: _make(function, arguments), arguments)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ static inline floats choose(ints which, floats one, floats other) {
 
 static inline double sum(floats x) {
   double found = 0;
-  for (int j = 0; j < LANES; j++) found += x[j];
+  for (int j = 0; j < LANES; j += 4) found += (double)x[j] + x[j + 1] + ((double)x[j + 2] + x[j + 3]);
   return found;
 }
 
@@ -280,49 +280,33 @@ int outer_counts(const float *row, int64_t row_step, const float *col, int64_t c
 
 /* ---- everything from g[n, d] in one pass: lengths, inner products, sums of squares, largest size, histogram */
 
-static double square_sum(const float *x, int64_t n) {
-  double found = 0;
-  int64_t i = 0;
-  for (; i + SUM <= n; i += SUM) {
-    floats s = {0};
-    for (int j = 0; j < SUM; j += LANES) {
-      floats a = load(x + i + j);
-      s += a * a;
-    }
-    found += sum(s);
-  }
-  for (; i < n; i++) found += (double)x[i] * x[i];
+/* Sum over i of TERM, a product of ``a``, which is VECTOR for 16 numbers and SINGLE for one. */
+#define SUMMED(VECTOR, SINGLE, TERM)                          \
+  double found = 0;                                           \
+  int64_t i = 0;                                              \
+  while (i + LANES <= n) {                                    \
+    floats s = {0};                                           \
+    int64_t end = i + SUM < n ? i + SUM : n;                  \
+    for (; i + LANES <= end; i += LANES) {                    \
+      floats a = VECTOR;                                      \
+      s += TERM;                                              \
+    }                                                         \
+    found += sum(s);                                          \
+  }                                                           \
+  for (; i < n; i++) {                                        \
+    double a = SINGLE;                                        \
+    found += TERM;                                            \
+  }                                                           \
   return found;
+
+static double square_sum(const float *x, int64_t n) { SUMMED(load(x + i), x[i], a * a) }
+
+static double distance_sum(const float *x, const float *y, int64_t n) {
+  SUMMED(load(x + i) - load(y + i), (float)(x[i] - y[i]), a * a)
 }
 
 static double product_sum(const float *x, const float *y, int64_t n) {
-  double found = 0;
-  int64_t i = 0;
-  for (; i + SUM <= n; i += SUM) {
-    floats s = {0};
-    for (int j = 0; j < SUM; j += LANES) s += load(x + i + j) * load(y + i + j);
-    found += sum(s);
-  }
-  for (; i < n; i++) found += (double)x[i] * y[i];
-  return found;
-}
-
-static double distance_sum(const float *x, const float *y, int64_t n) {
-  double found = 0;
-  int64_t i = 0;
-  for (; i + SUM <= n; i += SUM) {
-    floats s = {0};
-    for (int j = 0; j < SUM; j += LANES) {
-      floats a = load(x + i + j) - load(y + i + j);
-      s += a * a;
-    }
-    found += sum(s);
-  }
-  for (; i < n; i++) {
-    float a = x[i] - y[i];
-    found += (double)a * a;
-  }
-  return found;
+  SUMMED(load(x + i) * load(y + i), (double)x[i] * y[i], a)
 }
 
 typedef struct {
@@ -494,7 +478,7 @@ int vector_sums(const float *const *one, const float *const *other, const int64_
   return 0;
 }
 
-/* ---- a step of the optimizer: update = now - before, and sums of update^2, update * gradient, before^2 */
+/* ---- a step of the optimizer: update = now - before, where wanted, and sums of update^2, update * gradient, before^2 */
 
 typedef struct {
   const float *const *now, *const *before, *const *gradient;
@@ -506,7 +490,7 @@ typedef struct {
 
 static void motion_block(const motion_task *t, int64_t p, int64_t at, int64_t n, double *found) {
   const float *now = t->now[p] + at, *before = t->before[p] + at;
-  float *update = t->update[p] + at;
+  float room[BLOCK], *update = t->update[p] ? t->update[p] + at : room;
   for (int64_t i = 0; i < n; i++) update[i] = now[i] - before[i];
   found[0] += square_sum(update, n);
   if (t->gradient) found[1] += product_sum(update, t->gradient[p] + at, n);
@@ -543,19 +527,38 @@ int motion(const float *const *now, const float *const *before, float *const *up
   return 0;
 }
 
-/* Of the first ``most`` elements: sums of (update - coefficient * gradient)^2 and of before^2. */
-int residuals(const float *const *update, const float *const *gradient, const float *const *before,
-               const int64_t *sizes, int64_t vectors, int64_t most, const double *coefficients, double *found) {
+/* Of the first ``most`` elements: sums of (now - before - coefficient * gradient)^2 and of before^2. */
+int residuals(const float *const *now, const float *const *before, const float *const *gradient, const int64_t *sizes,
+              int64_t vectors, int64_t most, const double *coefficients, double *found) {
   for (int64_t p = 0; p < vectors; p++) {
-    int64_t n = sizes[p] < most ? sizes[p] : most;
-    float c = (float)coefficients[p];
-    double apart = 0;
-    for (int64_t i = 0; i < n; i++) {
-      float x = update[p][i] - c * gradient[p][i];
-      apart += (double)x * x;
+    int64_t size = sizes[p] < most ? sizes[p] : most;
+    float room[BLOCK], c = (float)coefficients[p];
+    found[2 * p] = 0;
+    for (int64_t at = 0; at < size; at += BLOCK) {
+      int64_t n = size - at < BLOCK ? size - at : BLOCK;
+      const float *x = now[p] + at, *y = before[p] + at, *g = gradient[p] + at;
+      for (int64_t i = 0; i < n; i++) room[i] = (x[i] - y[i]) - c * g[i];
+      found[2 * p] += square_sum(room, n);
     }
-    found[2 * p] = apart;
-    found[2 * p + 1] = square_sum(before[p], n);
+    found[2 * p + 1] = square_sum(before[p], size);
+  }
+  return 0;
+}
+
+/* ---- everything of a step in one vector of double precision; kinds: 0 float, 1 double, 2 whole numbers */
+
+int pack(const void *const *tensors, const int64_t *kinds, const int64_t *sizes, int64_t number, double *found) {
+  for (int64_t k = 0; k < number; k++) {
+    int64_t n = sizes[k];
+    const float *f = tensors[k];
+    const int64_t *w = tensors[k];
+    if (kinds[k] == 0)
+      for (int64_t i = 0; i < n; i++) found[i] = f[i];
+    else if (kinds[k] == 1)
+      memcpy(found, tensors[k], n * sizeof *found);
+    else
+      for (int64_t i = 0; i < n; i++) found[i] = (double)w[i];
+    found += n;
   }
   return 0;
 }
