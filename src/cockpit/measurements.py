@@ -17,6 +17,8 @@ from cockpit.journal import Journal
 from cockpit.quantities._base import Measured, Quantity, SingleStepQuantity
 
 LIMIT = 64  # steps that may wait; then training waits for the device
+TOGETHER = 8  # steps that are measured in one go: what a step needs is then in the processor's caches
+LATE = 0.05  # seconds that the first of them may wait
 SAMPLED = 16  # the time of a quantity is taken at every so manieth measurement: asking the clock costs as much
 
 
@@ -28,6 +30,7 @@ class Waiting:
     actions: list[Callable[[], None]] = field(default_factory=list)
     quantities: list[tuple[Sequence[Quantity], int]] = field(default_factory=list)  # and the step to record under
     last: list[Callable[[], None]] = field(default_factory=list)
+    since: float = field(default_factory=time.perf_counter)
 
 
 class Measurements:
@@ -63,7 +66,7 @@ class Measurements:
     def settle(self, wait: bool = False) -> None:
         """Do what can be done without waiting, or everything."""
         waiting = self._waiting
-        if not waiting or not (wait or len(waiting) > LIMIT or waiting[0].step.numbers.ready):
+        if not waiting or not (wait or self._due()):
             return
         with np.errstate(all="ignore"):  # a training run may diverge: what is not finite is recorded as such
             while waiting and (wait or len(waiting) > LIMIT or waiting[0].step.numbers.ready):
@@ -71,6 +74,14 @@ class Measurements:
                 if len(waiting) == 1 and not wait and not waiting[0].last:
                     break  # the step goes on: more may come
                 waiting.popleft()
+
+    def _due(self) -> bool:
+        """Whether the first step is to be measured now; one whose numbers were looked at already never waits."""
+        first, count = self._waiting[0], len(self._waiting)
+        if count > LIMIT or not first.step.numbers.ready:
+            return count > LIMIT
+        few = count <= TOGETHER and not first.step.prompt and self._count > SAMPLED
+        return not few or time.perf_counter() - first.since > LATE
 
     def _do(self, entry: Waiting) -> None:
         for action in entry.actions:

@@ -29,6 +29,11 @@ def scatter(sq_norms: Tensor, dots: Tensor) -> Tensor:
     return torch.stack([sq_norms.sum(dtype=torch.float64), along.dot(along)])
 
 
+def row_sums(rows: Tensor) -> Tensor:
+    """Sum of each row [P, N], in double precision; [P]."""
+    return native.row_sums(rows) if native.usable(rows) else rows.sum(1, dtype=torch.float64)
+
+
 def centre(dots: Tensor) -> Tensor:
     """Mean and mean absolute value of each row of <g_n, g>; [2, P], double precision."""
     if native.usable(dots):

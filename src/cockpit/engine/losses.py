@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
+from cockpit.engine import native
 from cockpit.engine.graph import Result
 from cockpit.layers.layout import Layout
 
@@ -69,10 +70,14 @@ class LossCall:
         if self.arrived is None:
             raise Undefined("the loss took no part in the backward pass")
         values, factor = self._values()
-        weighted = values * (factor * self.arrived)
-        return self._layout(tuple(values.shape), samples, placed).sums(weighted.double())
+        layout = self._layout(tuple(values.shape), samples, placed)
+        if not isinstance(factor, Ratio):
+            return layout.sums((values * (factor * self.arrived)).double())
+        if native.usable(values, factor.total, self.arrived) and values.shape == (samples,):
+            return native.shares(values, factor.total, factor.known, self.arrived)
+        return layout.sums((values * (factor.tensor(values) * self.arrived)).double())
 
-    def _values(self) -> tuple[Tensor, float | Tensor]:
+    def _values(self) -> "tuple[Tensor, float | Ratio]":
         """Unreduced losses, and the factor from their sum to the loss."""
         assert self.result is not None
         if self.factor is not None:
@@ -101,7 +106,7 @@ class LossCall:
 
 def _unreduced(
     module: nn.Module | None, args: tuple[Any, ...], total: Tensor, prompt: bool
-) -> tuple[Tensor, float | Tensor]:
+) -> "tuple[Tensor, float | Ratio]":
     """Evaluate the loss once more with ``reduction="none"``; ``prompt``: check that it is the reduction it says."""
     reduction = getattr(module, "reduction", None)
     if module is None or reduction not in ("mean", "sum", "batchmean"):
@@ -113,7 +118,7 @@ def _unreduced(
     known = {"mean": 1 / max(1, values.numel()), "sum": 1.0, "batchmean": 1 / max(1, len(values))}[reduction]
     weighted = isinstance(module, nn.CrossEntropyLoss | nn.NLLLoss)  # weights and ignored targets: another denominator
     if not prompt:
-        return values, _denominator(values, total, known) if weighted else known
+        return values, Ratio(total, known) if weighted else known
     summed = float(values.sum())
     size = abs(summed) if type(module) is nn.CrossEntropyLoss else float(values.abs().sum())
     tolerance = TOLERANCE.get(total.dtype, 2e-2) * max(size * known, 1e-30)
@@ -142,9 +147,17 @@ def _evaluate(module: nn.Module, args: Sequence[Any]) -> Tensor:
     return found
 
 
-def _denominator(values: Tensor, total: Tensor, known: float) -> Tensor:
-    summed = values.sum()
-    return torch.where(summed == 0, known, total.to(values.dtype) / summed)
+@dataclass(frozen=True)
+class Ratio:
+    """The factor from the sum of the losses to the loss, found by dividing; ``known`` where they are all zero."""
+
+    total: Tensor
+    known: float
+
+    def tensor(self, values: Tensor) -> Tensor:
+        """Without looking at the numbers."""
+        summed = values.sum()
+        return torch.where(summed == 0, self.known, self.total.to(values.dtype) / summed)
 
 
 def _single(arg: Any) -> Any:

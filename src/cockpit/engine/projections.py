@@ -59,10 +59,12 @@ def outer(row: Tensor, col: Tensor, vectors: list[Tensor]) -> list[Tensor]:
     matrices = [v.to(row.dtype).reshape(rows, columns) for v in vectors]
     if rows > columns:
         return [gram.sum_rows(row @ matrix, col) for matrix in matrices]
-    if len(matrices) == 1 or rows * columns > TOGETHER or native.usable(row, col):
+    if len(matrices) == 1 or rows * columns > TOGETHER:
         return [gram.sum_rows(col @ matrix.mT, row) for matrix in matrices]
-    through = (col @ torch.cat(matrices).mT).view(len(row), len(matrices), rows)
-    return list((through * row[:, None]).sum(2).unbind(1))
+    through = col @ torch.cat(matrices).mT
+    if native.usable(row, col):
+        return [native.row_products(part, row) for part in through.split(rows, 1)]
+    return list((through.view(len(row), len(matrices), rows) * row[:, None]).sum(2).unbind(1))
 
 
 def mean_gradient(form: AnyForm) -> Tensor:

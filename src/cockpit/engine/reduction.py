@@ -89,7 +89,7 @@ class Reduction:
         for key, tensor in rows.items():
             self.numbers.put(key, tensor)
         if SQ_NORM in rows:
-            self.numbers.put(SQUARES, rows[SQ_NORM].sum(1, dtype=torch.float64))
+            self.numbers.put(SQUARES, derived.row_sums(rows[SQ_NORM]))
         if DOT_GRAD in rows:
             self.numbers.put(CENTRE, derived.centre(rows[DOT_GRAD]))
             if SQ_NORM in rows:

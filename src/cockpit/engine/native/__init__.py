@@ -24,8 +24,10 @@ __all__ = [
     "problem",
     "residuals",
     "row_products",
+    "row_sums",
     "scan",
     "scatter",
+    "shares",
     "usable",
     "vector_sums",
     "witnessed",
@@ -96,6 +98,20 @@ def moments(rows: Tensor, weights: Tensor | None = None) -> Tensor:
     """
     rows, found = rows.contiguous(), torch.empty(3, dtype=torch.float64)
     call("moments", rows, rows.dtype is torch.float64, weights, *rows.shape, found)
+    return found
+
+
+def row_sums(rows: Tensor) -> Tensor:
+    """Sum of each row [P, N], in double precision; [P]."""
+    rows, found = rows.contiguous(), torch.empty(len(rows), dtype=torch.float64)
+    call("row_sums", rows, *rows.shape, found)
+    return found
+
+
+def shares(losses: Tensor, total: Tensor, known: float, arrived: Tensor) -> Tensor:
+    """Losses times arrived * total / their sum, or times arrived * known if that is zero; [N], double precision."""
+    losses, found = losses.contiguous(), torch.empty(len(losses), dtype=torch.float64)
+    call("shares", losses, len(losses), total, known, arrived, found)
     return found
 
 

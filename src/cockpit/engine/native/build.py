@@ -16,6 +16,8 @@ from pathlib import Path
 log = logging.getLogger("cockpit")
 SOURCE = Path(__file__).with_name("loops.c")
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared")
+# What the processor has, but not its widest registers, in which comparing takes longer; some compilers know neither.
+TUNING = (("-march=native", "-mno-avx512f"), ("-march=native",), ())
 SWITCH = "COCKPIT_NATIVE"  # 0: do without
 PATIENCE = 60.0  # seconds that a compiler may take
 
@@ -52,7 +54,7 @@ def _built() -> Path:
 
 def _key() -> str:
     """What the result depends on: the source, and the processor, whose instructions are used."""
-    parts = SOURCE.read_text(), " ".join(FLAGS), sys.platform, platform.machine(), _processor()
+    parts = SOURCE.read_text(), str((FLAGS, TUNING)), sys.platform, platform.machine(), _processor()
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -85,7 +87,7 @@ def _compile(target: Path) -> None:
         raise LookupError("there is no C compiler (cc, gcc or clang)")
     part = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        for extra in (("-march=native",), ()):  # some compilers do not know it
+        for extra in TUNING:
             command = [compiler, *FLAGS, *extra, str(SOURCE), "-o", str(part), "-lm", "-lpthread"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
             if done.returncode == 0:

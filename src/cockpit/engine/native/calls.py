@@ -17,6 +17,8 @@ SIGNATURES: dict[str, list[Any]] = {
     "scan": [POINTER, *[WHOLE] * 3, POINTER, WHOLE, *BINS, POINTER, POINTER, WHOLE, POINTER, POINTER, FLAG],
     "row_products": [*[POINTER, WHOLE] * 2, WHOLE, WHOLE, POINTER],
     "moments": [POINTER, FLAG, POINTER, WHOLE, WHOLE, POINTER],
+    "row_sums": [POINTER, WHOLE, WHOLE, POINTER],
+    "shares": [POINTER, WHOLE, POINTER, ctypes.c_double, POINTER, POINTER],
     "scatter": [POINTER, POINTER, WHOLE, WHOLE, POINTER],
     "centres": [POINTER, WHOLE, WHOLE, POINTER],
     "vector_sums": [*[POINTER] * 3, WHOLE, FLAG, POINTER, FLAG],

@@ -11,10 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LANES 16
+#if defined(__AVX__)
+#define LANES 8 /* numbers in a register */
+#else
+#define LANES 4
+#endif
 #define BLOCK 4096 /* numbers that stay in the innermost cache */
-#define SUM 256    /* numbers added in single precision, 16 in each lane */
+#define SUM (16 * LANES) /* numbers added in single precision, 16 in each lane */
 #define MANY 64    /* edges from which on looking up is faster than comparing */
+#define TOGETHER 4 /* edges compared with at once */
 #define THREADS 64
 
 typedef float floats __attribute__((vector_size(4 * LANES)));
@@ -159,6 +164,45 @@ static int64_t below(const float *c, int64_t n, float r, float edge) {
   return total(found) + rest;
 }
 
+static void below_two(const float *c, int64_t n, float r, const float *one, const float *other, int64_t *found) {
+  ints f0 = {0}, f1 = {0};
+  float e0 = *one, e1 = *other;
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    floats x = r * load(c + i);
+    f0 -= x < e0;
+    f1 -= x < e1;
+  }
+  found[0] = total(f0), found[1] = total(f1);
+  for (; i < n; i++) found[0] += r * c[i] < e0, found[1] += r * c[i] < e1;
+}
+
+/* The same for several edges at once, of which ``number`` are there. */
+static void below_each(const float *c, int64_t n, float r, const float *edges, int64_t number, int64_t *found) {
+  if (number <= 2) {
+    below_two(c, n, r, edges, edges + number - 1, found);
+    return;
+  }
+  float e0 = edges[0], e1 = edges[1], e2 = edges[2], e3 = edges[number > 3 ? 3 : 2];
+  ints f0 = {0}, f1 = {0}, f2 = {0}, f3 = {0};
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    floats x = r * load(c + i);
+    f0 -= x < e0;
+    f1 -= x < e1;
+    f2 -= x < e2;
+    f3 -= x < e3;
+  }
+  found[0] = total(f0), found[1] = total(f1), found[2] = total(f2), found[3] = total(f3);
+  for (; i < n; i++) {
+    float x = r * c[i];
+    found[0] += x < e0;
+    found[1] += x < e1;
+    found[2] += x < e2;
+    found[3] += x < e3;
+  }
+}
+
 static int64_t not_above(const bins *b, float x) { /* number of edges that are not above x: its bin */
   int64_t first = 0, last = b->count;
   while (first < last) {
@@ -209,10 +253,13 @@ static void count_scaled(const float *c, int64_t n, float r, const range *of, co
     return;
   }
   int64_t before = 0;
-  for (int64_t k = first; k < last; k++) {
-    int64_t found = below(c, n, r, b->edges[k]);
-    counts[k] += found - before;
-    before = found;
+  for (int64_t k = first; k < last; k += TOGETHER) {
+    int64_t found[TOGETHER] = {0};
+    below_each(c, n, r, b->edges + k, last - k, found);
+    for (int64_t j = 0; j < TOGETHER && k + j < last; j++) {
+      counts[k + j] += found[j] - before;
+      before = found[j];
+    }
   }
   counts[last] += n - before;
 }
@@ -280,7 +327,7 @@ int outer_counts(const float *row, int64_t row_step, const float *col, int64_t c
 
 /* ---- everything from g[n, d] in one pass: lengths, inner products, sums of squares, largest size, histogram */
 
-/* Sum over i of TERM, a product of ``a``, which is VECTOR for 16 numbers and SINGLE for one. */
+/* Sum over i of TERM, a product of ``a``, which is VECTOR for several numbers and SINGLE for one. */
 #define SUMMED(VECTOR, SINGLE, TERM)                          \
   double found = 0;                                           \
   int64_t i = 0;                                              \
@@ -314,12 +361,21 @@ typedef struct {
   int64_t step, samples, size, vectors;
   const float *const *v;
   int lengths;
+  int whole;     /* rows are short and lie side by side: their elements are counted together */
   const bins *b; /* or NULL */
   float *squares;
   double *sums; /* of each thread: [1 + vectors, samples] */
   int64_t *counts;
   int32_t *tops; /* of each thread, as bits */
 } scan_task;
+
+static void look_at(scan_task *t, const float *x, int64_t n, int64_t *counts, int which) {
+  if (!t->b && !t->tops) return;
+  int64_t negative;
+  int32_t top = top_of(x, n, &negative);
+  if (t->tops && top > t->tops[which]) t->tops[which] = top;
+  if (t->b) count_numbers(x, n, from_bits(top), negative, t->b, counts);
+}
 
 static void scan_blocks(void *given, int64_t begin, int64_t end, int which) {
   scan_task *t = given;
@@ -333,11 +389,7 @@ static void scan_blocks(void *given, int64_t begin, int64_t end, int which) {
       for (int64_t j = 0; j < t->vectors; j++) sums[(1 + j) * t->samples + k] += product_sum(x, t->v[j] + from, n);
       if (t->squares)
         for (int64_t i = 0; i < n; i++) t->squares[from + i] += x[i] * x[i];
-      if (!t->b && !t->tops) continue;
-      int64_t negative;
-      int32_t top = top_of(x, n, &negative);
-      if (t->tops && top > t->tops[which]) t->tops[which] = top;
-      if (t->b) count_numbers(x, n, from_bits(top), negative, t->b, counts);
+      if (!t->whole) look_at(t, x, n, counts, which);
     }
   }
 }
@@ -357,9 +409,12 @@ int scan(const float *g, int64_t step, int64_t samples, int64_t size, const floa
     free(sums), free(each);
     return 1;
   }
-  scan_task task = {g,    step, samples, size, number, vectors, rows != NULL, counts ? &b : NULL, squares,
-                    sums, each, top ? tops : NULL};
+  int whole = step == size && size < BLOCK;
+  scan_task task = {g,     step,               samples, size, number, vectors,          rows != NULL,
+                    whole, counts ? &b : NULL, squares, sums, each,   top ? tops : NULL};
   spread(scan_blocks, &task, blocks, threads);
+  for (int64_t at = 0; whole && at < samples * size; at += BLOCK)
+    look_at(&task, g + at, samples * size - at < BLOCK ? samples * size - at : BLOCK, each, 0);
   for (int t = 1; t < threads; t++) {
     for (int64_t k = 0; k < wide; k++) sums[k] += sums[t * wide + k];
     if (tops[t] > tops[0]) tops[0] = tops[t];
@@ -405,6 +460,24 @@ int moments(const void *rows, int wide, const double *weights, int64_t parameter
     }
   moments_of(totals, samples, found);
   free(totals);
+  return 0;
+}
+
+int row_sums(const float *rows, int64_t parameters, int64_t samples, double *found) {
+  for (int64_t p = 0; p < parameters; p++) {
+    found[p] = 0;
+    for (int64_t n = 0; n < samples; n++) found[p] += rows[p * samples + n];
+  }
+  return 0;
+}
+
+/* Each sample's share of the loss: ``total`` is distributed as the losses are. */
+int shares(const float *losses, int64_t samples, const float *total, double known, const float *arrived,
+           double *found) {
+  double summed = 0;
+  for (int64_t n = 0; n < samples; n++) summed += losses[n];
+  double factor = (summed != 0 ? *total / summed : known) * *arrived;
+  for (int64_t n = 0; n < samples; n++) found[n] = factor * losses[n];
   return 0;
 }
 
