@@ -49,6 +49,19 @@ Records = dict[tuple[int, str], Record]
 STEPS = 10
 
 
+def agree(found: Records, plain: Records) -> None:
+    assert found.keys() == plain.keys()
+    for key, record in plain.items():
+        if key[1] == "Time":
+            continue
+        assert found[key].reason == record.reason
+        value, wanted = found[key].value, record.value
+        if isinstance(wanted, float | dict):
+            assert value == pytest.approx(wanted, rel=1e-5, abs=1e-9), key
+        else:
+            assert value == wanted, key
+
+
 def trained(
     optimizer: str, replay: str, monkeypatch: pytest.MonkeyPatch, change: Callable[[nn.Module, int], None]
 ) -> tuple[Records, int]:
@@ -92,13 +105,24 @@ def test_replayed_steps_have_the_same_numbers(
     found, replayed = trained(optimizer, "1", monkeypatch, change)
     assert none == 0
     assert replayed >= 3
-    assert found.keys() == plain.keys()
-    for key, record in plain.items():
-        if key[1] == "Time":
-            continue
-        assert found[key].reason == record.reason
-        value, wanted = found[key].value, record.value
-        if isinstance(wanted, float | dict):
-            assert value == pytest.approx(wanted, rel=1e-5, abs=1e-9), key
-        else:
-            assert value == wanted, key
+    agree(found, plain)
+
+
+@pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
+def test_steps_without_individual_losses_are_replayed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for replay in ("0", "1"):
+        monkeypatch.setenv("COCKPIT_REPLAY", replay)
+        torch.manual_seed(0)
+        model = nn.Linear(6, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with cockpit.watch(model, optimizer, quantities="economy", every=1, run=False) as pit:
+            for _ in range(STEPS):
+                optimizer.zero_grad()
+                F.cross_entropy(model(torch.randn(8, 6)), torch.randint(3, (8,))).backward()
+                replayed = pit._tracker._program is not None
+                optimizer.step()
+        assert replayed == (replay == "1")
+        found.append({(record.step, record.name): record for record in pit.history})
+    agree(found[1], found[0])
+    assert "no individual losses were seen" in (found[1][STEPS - 2, "Alpha"].reason or "")

@@ -14,7 +14,7 @@ from cockpit.engine.graph import Graph
 from cockpit.engine.losses import LossCall, share
 from cockpit.engine.microbatch import Microbatch
 from cockpit.engine.needs import LOSSES, MAX_EIGENVALUE, Diagonal, Need, per_sample
-from cockpit.engine.program import Raw
+from cockpit.engine.program import NOT_ASKED, Raw
 from cockpit.engine.raw import Rehearsal
 from cockpit.engine.scene import CHECKPOINTED, Scene, Seen
 from cockpit.engine.second_order import SecondOrder
@@ -97,12 +97,17 @@ class BackwardPass:
 
     def _choose_mode(self, captured: Capture) -> None:
         """A familiar graph: collect what a program replays, or find out what that is."""
-        known = LOSSES not in self.needs or (self.seen.calls and self.seen.losses is None)
+        known = LOSSES not in self.needs or (self.seen.losses is None and (self.seen.calls or self._lossless))
         if not known or any(isinstance(layout, str) for layout in self._layouts()):
             return
         captured.script = self._programs.script(self.structure)
         if captured.script is None and self._programs.rehearse(self.structure):
             captured.rehearsal = Rehearsal(captured.graph.nodes, captured.found.placed)
+
+    @property
+    def _lossless(self) -> bool:
+        """Whether nobody told of individual losses: the rest is measured without them."""
+        return not self.seen.calls and all(forward.losses is None for _, forward in self.seen.forwards)
 
     def release(self) -> None:
         """Remove all hooks."""
@@ -121,7 +126,7 @@ class BackwardPass:
             loss=self.loss,
             forms=captured.combined() if captured is not None else {},
             uncovered=captured.uncovered if captured is not None else {},
-            shares="individual losses were not asked for" if raw is not None else self._shares(),
+            shares=raw.why if raw is not None else self._shares(),
             coupled=captured is not None and captured.found.coupled,
             diagonals=self.curvature.diagonals,
             eigenpair=self.curvature.eigenpair,
@@ -140,12 +145,13 @@ class BackwardPass:
             self._programs.forget(self.structure)
             captured.uncovered.update(dict.fromkeys(self.parameters, CHANGED))
             return None
-        return Raw(captured.script, captured.collected, calls, self._layouts())
+        reason = NO_LOSSES if LOSSES in self.needs and not calls else NOT_ASKED
+        return Raw(captured.script, captured.collected, calls, self._layouts(), reason)
 
     def _shares(self) -> Tensor | str:
         """Each sample's share of the loss."""
         if LOSSES not in self.needs:
-            return "individual losses were not asked for"
+            return NOT_ASKED
         if self.problem:
             return self.problem
         seen = self.seen

@@ -35,7 +35,7 @@ class Microbatch:
         """Make forms of what was collected."""
         if self.raw is not None:
             self.forms = self.raw.script.forms(self.raw.collected)
-            self.shares = self.raw.shares(self.samples) if self.raw.calls else "individual losses were not asked for"
+            self.shares = self.raw.shares(self.samples) if self.raw.calls else self.raw.why
             self.raw = None
 
     def join(self, other: "Microbatch") -> None:

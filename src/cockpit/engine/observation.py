@@ -95,7 +95,7 @@ class Observation:
         )
         self._shares = next((micro.shares for micro in self.microbatches if isinstance(micro.shares, str)), None)
         if LOSS in self.numbers:  # a replayed step comes with its numbers
-            self._shares = None if (LOSSES, "moments") in self.numbers else "individual losses were not asked for"
+            self._shares = None if (LOSSES, "moments") in self.numbers else self._shares
             self._eigenpair = self._found_eigenpair()
         elif self.microbatches:
             self.numbers.put(LOSS, reduce(torch.add, (micro.loss for micro in self.microbatches)))

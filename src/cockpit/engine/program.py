@@ -29,6 +29,9 @@ MAX_PROGRAMS = 16
 ROWS = frozenset({SQ_NORM, DOT_GRAD, LINE, START, LOSSES})  # one number per sample: only their sums are read
 
 
+NOT_ASKED = "individual losses were not asked for"
+
+
 @dataclass
 class Raw:
     """What was collected in a backward pass, instead of forms."""
@@ -37,6 +40,7 @@ class Raw:
     collected: Collected
     calls: list[LossCall]
     layouts: list[Layout | str]
+    why: str = NOT_ASKED  # there are no individual losses, where there is no call
 
     def tensors(self) -> Iterator[Tensor]:
         """Everything collected, in a fixed order."""
@@ -52,7 +56,7 @@ class Raw:
         for place, (grads, saved) in self.collected.items():
             own = tuple(None if grad is None else torch.empty_like(grad) for grad in grads)
             collected[place] = own, tuple(torch.empty_like(tensor) for tensor in saved)
-        return Raw(self.script, collected, [call.like() for call in self.calls], self.layouts)
+        return Raw(self.script, collected, [call.like() for call in self.calls], self.layouts, self.why)
 
     def shares(self, samples: int) -> Tensor:
         """Each sample's share of the loss."""
@@ -147,7 +151,8 @@ class Program:
     ) -> bool:
         """Whether parameters are where they were and no gradient is missing."""
         here = [theta.data_ptr() for theta in parameters.values()]
-        return here == self._addresses and list(gradient) == list(self._gradient)
+        same = here == self._addresses and list(gradient) == list(self._gradient)
+        return same and len(raw.calls) == len(self._raw.calls)
 
     # ---- replays
 
@@ -199,7 +204,7 @@ class Program:
 
     def _at_gradient(self) -> tuple[Observation, Tensor, Manifest]:
         raw, occasion = self._raw, self.occasion
-        shares = raw.shares(self._samples) if raw.calls else "individual losses were not asked for"
+        shares = raw.shares(self._samples) if raw.calls else raw.why
         forms = raw.script.forms(raw.collected)
         micro = Microbatch(self._samples, self._loss, forms, self._uncovered, shares, diagonals=dict(self._diagonals))
         seen = Observation(

@@ -154,7 +154,7 @@ class Taped:
 
     def _at_gradient(self) -> tuple[Observation, Tensor, Manifest]:
         raw, occasion = self._raw, self.occasion
-        shares = raw.shares(self._samples) if raw.calls else "individual losses were not asked for"
+        shares = raw.shares(self._samples) if raw.calls else raw.why
         micro = Microbatch(self._samples, self._loss, raw.script.forms(raw.collected), self._uncovered, shares)
         seen = Observation(
             step=0,
