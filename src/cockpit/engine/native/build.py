@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 log = logging.getLogger("cockpit")
-SOURCE = Path(__file__).with_name("loops.c")
+SOURCES = sorted(Path(__file__).parent.glob("*.[ch]"))
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared")
 # What the processor has, but not its widest registers, in which comparing takes longer; some compilers know neither.
 TUNING = (("-march=native", "-mno-avx512f"), ("-march=native",), ())
@@ -54,7 +54,13 @@ def _built() -> Path:
 
 def _key() -> str:
     """What the result depends on: the source, and the processor, whose instructions are used."""
-    parts = SOURCE.read_text(), str((FLAGS, TUNING)), sys.platform, platform.machine(), _processor()
+    parts = (
+        *(source.read_text() for source in SOURCES),
+        str((FLAGS, TUNING)),
+        sys.platform,
+        platform.machine(),
+        _processor(),
+    )
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -88,7 +94,8 @@ def _compile(target: Path) -> None:
     part = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         for extra in TUNING:
-            command = [compiler, *FLAGS, *extra, str(SOURCE), "-o", str(part), "-lm", "-lpthread"]
+            code = [str(source) for source in SOURCES if source.suffix == ".c"]
+            command = [compiler, *FLAGS, *extra, *code, "-o", str(part), "-lm", "-lpthread"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
             if done.returncode == 0:
                 part.replace(target)  # at once, for others who are about to load it

@@ -1,0 +1,71 @@
+/* Numbers side by side, sums of them, and threads.
+ *
+ * Sums: at most 16 numbers are added in single precision, then in double.
+ */
+
+#include <stdint.h>
+
+#if defined(__AVX__)
+#define LANES 8 /* numbers in a register */
+#else
+#define LANES 4
+#endif
+#define BLOCK 4096       /* numbers that stay in the innermost cache */
+#define SUM (16 * LANES) /* numbers added in single precision, 16 in each lane */
+#define THREADS 64
+
+typedef float floats __attribute__((vector_size(4 * LANES)));
+typedef int32_t ints __attribute__((vector_size(4 * LANES)));
+typedef float loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+typedef void (*part)(void *task, int64_t begin, int64_t end, int which);
+
+/* Run a task on parts of ``count`` things. */
+void spread(part run, void *task, int64_t count, int threads);
+
+static inline floats load(const float *x) { return (floats) * (const loose *)x; }
+
+static inline floats choose(ints which, floats one, floats other) {
+  return (floats)((which & (ints)one) | (~which & (ints)other));
+}
+
+static inline double sum(floats x) {
+  double found = 0;
+  for (int j = 0; j < LANES; j += 4) found += (double)x[j] + x[j + 1] + ((double)x[j + 2] + x[j + 3]);
+  return found;
+}
+
+static inline int64_t total(ints x) {
+  int64_t found = 0;
+  for (int j = 0; j < LANES; j++) found += x[j];
+  return found;
+}
+
+/* Sum over i of TERM, a product of ``a``, which is VECTOR for several numbers and SINGLE for one. */
+#define SUMMED(VECTOR, SINGLE, TERM)                          \
+  double found = 0;                                           \
+  int64_t i = 0;                                              \
+  while (i + LANES <= n) {                                    \
+    floats s = {0};                                           \
+    int64_t end = i + SUM < n ? i + SUM : n;                  \
+    for (; i + LANES <= end; i += LANES) {                    \
+      floats a = VECTOR;                                      \
+      s += TERM;                                              \
+    }                                                         \
+    found += sum(s);                                          \
+  }                                                           \
+  for (; i < n; i++) {                                        \
+    double a = SINGLE;                                        \
+    found += TERM;                                            \
+  }                                                           \
+  return found;
+
+static inline double square_sum(const float *x, int64_t n) { SUMMED(load(x + i), x[i], a * a) }
+
+static inline double distance_sum(const float *x, const float *y, int64_t n) {
+  SUMMED(load(x + i) - load(y + i), (float)(x[i] - y[i]), a * a)
+}
+
+static inline double product_sum(const float *x, const float *y, int64_t n) {
+  SUMMED(load(x + i) * load(y + i), (double)x[i] * y[i], a)
+}

@@ -1,0 +1,120 @@
+/* Sums over parameter-sized vectors, several at once. */
+
+#include <stdlib.h>
+
+#include "lanes.h"
+
+/* Visit some of the blocks of all vectors, numbered through. */
+typedef void (*visit)(void *task, int64_t p, int64_t at, int64_t n, int which);
+
+static void each_block(const int64_t *sizes, int64_t vectors, int64_t begin, int64_t end, visit run, void *task,
+                       int which) {
+  int64_t first = 0;
+  for (int64_t p = 0; p < vectors && first < end; p++) {
+    int64_t blocks = (sizes[p] + BLOCK - 1) / BLOCK;
+    int64_t from = begin > first ? begin - first : 0, to = end - first < blocks ? end - first : blocks;
+    for (int64_t k = from; k < to; k++) {
+      int64_t at = k * BLOCK;
+      run(task, p, at, sizes[p] - at < BLOCK ? sizes[p] - at : BLOCK, which);
+    }
+    first += blocks;
+  }
+}
+
+/* Let threads sum ``wide`` numbers for each vector. */
+static int summed(part run, void *task, double **each, const int64_t *sizes, int64_t vectors, int wide, double *found,
+                  int threads) {
+  int64_t blocks = 0, number = vectors * wide;
+  for (int64_t p = 0; p < vectors; p++) blocks += (sizes[p] + BLOCK - 1) / BLOCK;
+  if (threads > THREADS) threads = THREADS;
+  if (threads < 1) threads = 1;
+  *each = calloc((size_t)threads * number + 1, sizeof **each);
+  if (!*each) return 1;
+  spread(run, task, blocks, threads);
+  for (int64_t k = 0; k < number; k++) found[k] = 0;
+  for (int64_t k = 0; k < threads * number; k++) found[k % number] += (*each)[k];
+  free(*each);
+  return 0;
+}
+
+/* ---- lengths, inner products, distances */
+
+typedef struct {
+  const float *const *one, *const *other; /* other: NULL for lengths */
+  const int64_t *sizes;
+  int64_t vectors;
+  int apart;
+  double *found; /* of each thread */
+} vector_task;
+
+static void vector_block(void *given, int64_t p, int64_t at, int64_t n, int which) {
+  vector_task *t = given;
+  double *found = t->found + which * t->vectors + p;
+  if (!t->other)
+    *found += square_sum(t->one[p] + at, n);
+  else if (t->apart)
+    *found += distance_sum(t->one[p] + at, t->other[p] + at, n);
+  else
+    *found += product_sum(t->one[p] + at, t->other[p] + at, n);
+}
+
+static void vector_blocks(void *given, int64_t begin, int64_t end, int which) {
+  vector_task *t = given;
+  each_block(t->sizes, t->vectors, begin, end, vector_block, t, which);
+}
+
+int vector_sums(const float *const *one, const float *const *other, const int64_t *sizes, int64_t vectors, int apart,
+                double *found, int threads) {
+  vector_task task = {one, other, sizes, vectors, apart, NULL};
+  return summed(vector_blocks, &task, &task.found, sizes, vectors, 1, found, threads);
+}
+
+/* ---- a step of the optimizer: update = now - before where wanted; sums of update^2, update * gradient, before^2 */
+
+typedef struct {
+  const float *const *now, *const *before, *const *gradient;
+  float *const *update;
+  const int64_t *sizes;
+  int64_t vectors;
+  double *found; /* of each thread: [vectors, 3] */
+} motion_task;
+
+static void motion_block(void *given, int64_t p, int64_t at, int64_t n, int which) {
+  motion_task *t = given;
+  double *found = t->found + 3 * (which * t->vectors + p);
+  const float *now = t->now[p] + at, *before = t->before[p] + at;
+  float room[BLOCK], *update = t->update[p] ? t->update[p] + at : room;
+  for (int64_t i = 0; i < n; i++) update[i] = now[i] - before[i];
+  found[0] += square_sum(update, n);
+  if (t->gradient) found[1] += product_sum(update, t->gradient[p] + at, n);
+  found[2] += square_sum(before, n);
+}
+
+static void motion_blocks(void *given, int64_t begin, int64_t end, int which) {
+  motion_task *t = given;
+  each_block(t->sizes, t->vectors, begin, end, motion_block, t, which);
+}
+
+int motion(const float *const *now, const float *const *before, float *const *update, const float *const *gradient,
+           const int64_t *sizes, int64_t vectors, double *found, int threads) {
+  motion_task task = {now, before, gradient, update, sizes, vectors, NULL};
+  return summed(motion_blocks, &task, &task.found, sizes, vectors, 3, found, threads);
+}
+
+/* Of the first ``most`` elements: sums of (now - before - coefficient * gradient)^2 and of before^2. */
+int residuals(const float *const *now, const float *const *before, const float *const *gradient, const int64_t *sizes,
+              int64_t vectors, int64_t most, const double *coefficients, double *found) {
+  for (int64_t p = 0; p < vectors; p++) {
+    int64_t size = sizes[p] < most ? sizes[p] : most;
+    float room[BLOCK], c = (float)coefficients[p];
+    found[2 * p] = 0;
+    for (int64_t at = 0; at < size; at += BLOCK) {
+      int64_t n = size - at < BLOCK ? size - at : BLOCK;
+      const float *x = now[p] + at, *y = before[p] + at, *g = gradient[p] + at;
+      for (int64_t i = 0; i < n; i++) room[i] = (x[i] - y[i]) - c * g[i];
+      found[2 * p] += square_sum(room, n);
+    }
+    found[2 * p + 1] = square_sum(before[p], size);
+  }
+  return 0;
+}
