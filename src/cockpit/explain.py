@@ -6,6 +6,7 @@ from torch import nn
 
 from cockpit.core.ledger import WHOLE, Ledger, ledger
 from cockpit.core.meter import Meter
+from cockpit.engine import native
 from cockpit.engine.needs import double_backward
 from cockpit.tracker import Tracker
 
@@ -48,6 +49,8 @@ def _coverage(tracker: Tracker) -> list[str]:
         )
     if seen.accumulation > 1:
         lines.append(f"A step has {seen.accumulation} backward passes (accumulation); their samples form one batch.")
+    if native.problem() is not None and any(p.device.type == "cpu" for p in tracker._parameters().values()):
+        lines.append(f"Loops are not compiled on this machine, which makes tracked steps slower: {native.problem()}.")
     if tracker.settings.compiled_seen:
         lines.append("Compiled code runs eagerly on tracked steps: results are equal to rounding.")
     if any(double_backward(quantity.needs) for quantity in tracker.quantities):

@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -144,8 +144,7 @@ class Tracker:
         if recorder is None or not recorder.after() or self._defer:
             return
         if len(recorder.microbatches) >= self.coverage.accumulation:
-            with self._harmless():
-                self.measure()
+            self._harmless(self.measure)
         else:  # more backward passes are expected; the user may clip before the last one of an epoch
             recorder.gradient = {name: grad.clone() for name, grad in recorder.gradient.items()}
 
@@ -155,7 +154,7 @@ class Tracker:
         if recorder is None:
             return
         begin = time.perf_counter()
-        with self._ours(recorder):
+        with torch.no_grad(), full_precision(_device(recorder.parameters)), self._held():
             step = self._replay(recorder)
             if step is None:
                 step = self._observe(recorder)
@@ -171,12 +170,9 @@ class Tracker:
         self._measured = len(recorder.microbatches)
         recorder.seconds += time.perf_counter() - begin
 
-    @contextmanager
-    def _ours(self, recorder: Recorder) -> Iterator[None]:
-        """What computations of ours run under."""
-        held = kernels.held_back(True) if self.pace.frugal else nullcontext()
-        with torch.no_grad(), full_precision(_device(recorder.parameters)), held:
-            yield
+    def _held(self) -> AbstractContextManager[Any]:
+        """Kernels are not compiled where that cannot be afforded."""
+        return kernels.held_back(True) if self.pace.frugal else nullcontext()
 
     def _replay(self, recorder: Recorder) -> Observation | None:
         """Observe by replaying a recorded step; None if there is no recording that fits."""
@@ -258,8 +254,7 @@ class Tracker:
         recorder = self.recorder
         if recorder is None:
             return
-        with self._harmless():
-            self._before_update(recorder)
+        self._harmless(self._before_update, recorder)
 
     def _before_update(self, recorder: Recorder) -> None:
         begin = time.perf_counter()
@@ -279,14 +274,12 @@ class Tracker:
         recorder, departure, self._departure = self.recorder, self._departure, None
         if recorder is None:
             return
-        with self._harmless():
-            self._after_update(recorder, departure)
+        self._harmless(self._after_update, recorder, departure)
 
-    @contextmanager
-    def _harmless(self) -> Iterator[None]:
+    def _harmless(self, work: Callable[..., None], *given: Any) -> None:
         """A user's training never breaks because it is watched: a fault of ours costs the step, and is said."""
         try:
-            yield
+            work(*given)
         except Exception as error:
             step = "?" if self.recorder is None else self.recorder.step
             log.warning("step %s could not be measured: %s", step, why(error))
@@ -299,7 +292,7 @@ class Tracker:
         elif departure is not None and not recorder.microbatches:
             self._never_arrived(departure, recorder.flaw or "no backward pass was seen in the step after")
         step = self._observation or self._observe(recorder)
-        with self._ours(recorder):
+        with torch.no_grad(), full_precision(_device(recorder.parameters)), self._held():
             if self._program is not None:
                 self._program.step(step, recorder.gradient_is_untouched())
             elif self._motion.marked:

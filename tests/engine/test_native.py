@@ -149,3 +149,20 @@ def test_a_file_of_somebody_else_is_not_loaded(tmp_path: Path, monkeypatch: pyte
     assert build._trusted(foreign)
     monkeypatch.setattr(build.os, "getuid", lambda: foreign.stat().st_uid + 1)
     assert not build._trusted(foreign)
+
+
+@pytest.mark.parametrize("bins", BINS, ids=str)
+@pytest.mark.parametrize("kind", KINDS[:-1])
+@pytest.mark.parametrize("spread", [0.1, 3.0])
+def test_joint_histograms_of_some_rows_are_exact(bins: Bins, kind: str, spread: float) -> None:
+    row, col, theta = numbers((6, 5), kind), numbers((6, 77), kind), spread * numbers((5, 77), "usual")
+    beside = Bins(20, -2.0, 2.0)
+    places = beside.index(theta)
+    chosen = torch.tensor([0, 3, 4, 7, 12, 29])
+    found = native.joint_rows(chosen, row, col, places.int(), bins, beside.count)
+    wanted = torch.zeros(bins.count, beside.count, dtype=torch.int64)
+    for place in chosen.tolist():
+        n, o = divmod(place, 5)
+        for x, at in zip((row[n, o] * col[n]).double().tolist(), places[o].tolist(), strict=True):
+            wanted[np.searchsorted(bins.edges[1:-1], x, side="right"), at] += 1
+    assert torch.equal(found, wanted)

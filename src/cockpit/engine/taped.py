@@ -111,8 +111,9 @@ class Taped:
     def observe(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Line) -> Observation:
         """The gradients are complete: an observation that holds numbers only."""
         self._point(self._sources(raw, micro, gradient, line))
-        for place, name in enumerate(self._names):
-            self._weights[place] = line[name].coefficient if name in self._past else 1.0
+        if self._past:
+            weights = [line[name].coefficient if name in self._past else 1.0 for name in self._names]
+            self._weights.numpy()[:] = weights
         _, packed, manifest = self._tape()
         numbers = Numbers()
         numbers.put_packed(packed, manifest)

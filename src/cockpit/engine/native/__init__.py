@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.binning import Bins
-from cockpit.engine.native.build import library, problem
+from cockpit.engine.native.build import library, problem, team
 from cockpit.engine.native.calls import Pointers, call, witnessed
 
 __all__ = [
     "Pointers",
     "centres",
+    "joint_rows",
     "moments",
     "motion",
     "outer_counts",
@@ -33,7 +34,7 @@ __all__ = [
     "witnessed",
 ]
 
-LARGE = 2**23  # numbers from which on a second thread saves more than it costs to start beside those of torch
+LARGE = 2**16  # numbers from which on a second thread saves more than it costs to wake it
 
 
 PACKABLE = {torch.float32: 0, torch.float64: 1, torch.int64: 2}
@@ -59,6 +60,18 @@ def outer_counts(row: Tensor, col: Tensor, bins: Bins) -> Tensor:
     counts = torch.empty(bins.count, dtype=torch.int64)
     threads = _threads(samples * (rows + columns))  # mostly signs are counted
     call("outer_counts", row, row.stride(0), col, col.stride(0), samples, rows, columns, *_edges(bins), counts, threads)
+    return counts
+
+
+def joint_rows(chosen: Tensor, row: Tensor, col: Tensor, places: Tensor, bins: Bins, width: int) -> Tensor:
+    """Histogram of row_no * col_ni and the bin of the parameter beside it, for some (n, o): [bins, width].
+
+    ``chosen``: those n * rows + o, ascending; ``places``: bins of the parameters, int32 [rows, columns].
+    """
+    row, col, places = row.contiguous(), col.contiguous(), places.contiguous()
+    counts = torch.zeros(bins.count, width, dtype=torch.int64)
+    sizes = row.shape[1], col.shape[1], width
+    call("joint_rows", chosen, len(chosen), row, col, places, *sizes, *_edges(bins), counts)
     return counts
 
 
@@ -187,4 +200,4 @@ def _sizes(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _threads(work: int) -> int:
-    return torch.get_num_threads() if work >= LARGE else 1
+    return torch.get_num_threads() if work >= LARGE and team() is not None else 1

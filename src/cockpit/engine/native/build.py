@@ -26,11 +26,25 @@ PATIENCE = 60.0  # seconds that a compiler may take
 def library() -> ctypes.CDLL | None:
     """The compiled loops; None where they cannot be had, see :func:`problem`."""
     try:
-        return ctypes.CDLL(str(_built()))
+        loops = ctypes.CDLL(str(_built()))
+        loops.join_team.argtypes = [ctypes.c_void_p]
+        loops.join_team(team())
+        return loops
     except (OSError, subprocess.SubprocessError, LookupError) as error:
         _problems.append(_reason(error))
         log.info("no compiled loops: %s", _problems[0])
         return None
+
+
+@cache
+def team() -> int | None:
+    """Address of the function that starts work on torch's own threads; None where torch does not use libgomp."""
+    with suppress(OSError, StopIteration, AttributeError):
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
+            paths = {line.split(maxsplit=5)[5].strip() for line in lines if "libgomp" in line}
+        mine = next(path for path in paths if Path(path).parent.parent.name == "torch" or len(paths) == 1)
+        return ctypes.cast(ctypes.CDLL(mine).GOMP_parallel, ctypes.c_void_p).value
+    return None
 
 
 def problem() -> str | None:
@@ -95,7 +109,7 @@ def _compile(target: Path) -> None:
     try:
         for extra in TUNING:
             code = [str(source) for source in SOURCES if source.suffix == ".c"]
-            command = [compiler, *FLAGS, *extra, *code, "-o", str(part), "-lm", "-lpthread"]
+            command = [compiler, *FLAGS, *extra, *code, "-o", str(part), "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
             if done.returncode == 0:
                 part.replace(target)  # at once, for others who are about to load it
