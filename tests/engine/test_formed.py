@@ -18,6 +18,8 @@ from cockpit.engine.histograms import looked_up, looked_up_2d
 from cockpit.engine.wanted import Statistics, Wanted
 from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Summed, scale
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 N = 7
 BINS = (Bins(100, -2.0, 2.0), Bins(7, -0.5, 1.0), Bins(4, -1.0, 1.0))
 WANTED = Wanted(

@@ -13,6 +13,8 @@ from cockpit.engine.histograms import Axis
 from cockpit.engine.outer_joint import joint
 from cockpit.engine.outer_products import Products
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 BINS = {
     "usual": Bins(100, -2.0, 2.0),
     "coarse": Bins(40, -1.0, 1.0),

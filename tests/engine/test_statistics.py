@@ -15,6 +15,8 @@ from cockpit.engine.statistics import Direction, Wanted, Way
 from cockpit.layers import forms
 from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Indexed, Scratch, Summed, combine, scale
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 original_chunks = forms.chunks
 
 N = 7

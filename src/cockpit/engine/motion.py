@@ -21,6 +21,7 @@ class Motion:
         self._update: Vectors = {}
         self._marked: list[str] = []
         self._sums: dict[str, list[float]] = {}  # ||update||^2, <update, gradient>, ||before||^2 of the last update
+        self._lengths: Tensor | None = None  # the first of them
         self._beside = False  # whether the gradient was given
 
     @property
@@ -54,14 +55,14 @@ class Motion:
         not be asked for as a vector; see :meth:`vector` if it is.
         """
         self._now = {name: parameters[name].detach() for name in self._marked if name in parameters}
-        self._marked, self._sums, self._beside = [], {}, gradient is not None
+        self._marked, self._sums, self._lengths, self._beside = [], {}, None, gradient is not None
         now, before = list(self._now.values()), [self._before[name] for name in self._now]
         beside = None if gradient is None else [gradient[name] for name in self._now]
         if not _loose(now, before, beside or []):
             return {name: self.vector(name) for name in self._now}
         rooms = [None if name in spared else self._room(name) for name in self._now]
         sums = native.motion(now, before, rooms, beside)
-        self._sums = dict(zip(self._now, sums.tolist(), strict=True))
+        self._sums, self._lengths = dict(zip(self._now, sums.tolist(), strict=True)), sums[:, 0]
         return {name: room for name, room in zip(self._now, rooms, strict=True) if room is not None}
 
     def vector(self, name: str) -> Tensor:
@@ -76,9 +77,9 @@ class Motion:
 
     def lengths(self) -> Tensor:
         """||update||^2 of each parameter, [P], of the update that was taken last."""
-        if self._sums:
-            return torch.tensor([sums[0] for sums in self._sums.values()], dtype=torch.float64)
-        return square_norms([self._update[name] for name in self._now])
+        if self._lengths is None:
+            return square_norms([self._update[name] for name in self._now])
+        return self._lengths
 
     def forget(self) -> None:
         """The step was never taken."""

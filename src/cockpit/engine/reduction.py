@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from math import isfinite
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -126,7 +127,7 @@ class Reduction:
             direction = self.directions[name] = Direction(vector, form, 1.0 if coefficient is None else coefficient)
             rows.append(self._along(name, direction) if coefficient is None else _dot_mean(self.statistics[name]))
         weights = [coefficients.get(name, 1.0) for name in self.names] if coefficients else None
-        scaled = None if weights is None else torch.tensor(weights, dtype=torch.float64)
+        scaled = None if weights is None else torch.from_numpy(np.array(weights))
         self.numbers.put((START, "moments"), derived.moments(torch.stack(rows), scaled))
 
     def _coefficients(self, lengths: Mapping[str, float], motion: Motion) -> dict[str, float]:

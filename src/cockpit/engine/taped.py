@@ -23,6 +23,7 @@ from cockpit.engine.tape import Tape
 from cockpit.layers.forms import AnyForm, Dense, Factored
 
 Line = Mapping[str, Direction]
+MOST = 2**26  # bytes of inputs, which are held until the next tracked step; deciding costs little beside larger ones
 
 
 def suits(needs: frozenset[Need]) -> bool:
@@ -72,6 +73,8 @@ class Taped:
         self._motion, self._addresses = Motion(), [theta.data_ptr() for theta in parameters.values()]
         self._inputs = self._listed(self._raw, self._loss, self._gradient, self._update, self._past)
         sources = self._sources(raw, micro, gradient, line)
+        if sum(source.nbytes for source in sources) > MOST:
+            raise Undefined("the layers are large")
         self._layout = [(source.shape, source.stride(), source.dtype) for source in sources]
         self._point(sources)
         self._tape = Tape(self._at_gradient, self._inputs, lambda result: _factors(result[0]))

@@ -5,13 +5,14 @@ Every function has a counterpart in torch's operations, which runs where there i
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from cockpit.engine.binning import Bins
 from cockpit.engine.native.build import library, problem, team
-from cockpit.engine.native.calls import Pointers, call, witnessed
+from cockpit.engine.native.calls import Pointers, call, doubles, whole_numbers, witnessed
 
 __all__ = [
     "Pointers",
@@ -50,7 +51,7 @@ def usable(*tensors: Tensor) -> bool:
 
 def packable(tensors: Iterable[Tensor]) -> bool:
     """Whether :func:`pack` takes all of them."""
-    return library() is not None and all(t.device.type == "cpu" and t.dtype in PACKABLE for t in tensors)
+    return all(t.device.type == "cpu" and t.dtype in PACKABLE for t in tensors) and library() is not None
 
 
 def outer_counts(row: Tensor, col: Tensor, bins: Bins) -> Tensor:
@@ -166,7 +167,7 @@ def residuals(
     now: Sequence[Tensor], before: Sequence[Tensor], gradient: Sequence[Tensor], factors: Sequence[float], most: int
 ) -> Tensor:
     """||now - before - factor * gradient||^2 and ||before||^2 over the first ``most`` elements of each, [P, 2]."""
-    found, numbers = torch.empty(len(now), 2, dtype=torch.float64), torch.tensor(factors, dtype=torch.float64)
+    found, numbers = torch.empty(len(now), 2, dtype=torch.float64), doubles(factors)
     vectors = Pointers(now), Pointers(before), Pointers(gradient)
     call("residuals", *vectors, _sizes(now), len(now), most, numbers, found)
     return found
@@ -175,7 +176,7 @@ def residuals(
 def pack(tensors: Sequence[Tensor]) -> Tensor:
     """All elements in one vector of double precision."""
     tensors = [tensor.contiguous() for tensor in tensors]
-    kinds = torch.tensor([PACKABLE[tensor.dtype] for tensor in tensors])
+    kinds = whole_numbers([PACKABLE[tensor.dtype] for tensor in tensors])
     found = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=torch.float64)
     call("pack", Pointers(tensors), kinds, _sizes(tensors), len(tensors), found)
     return found
@@ -195,8 +196,8 @@ def _rows(matrix: Tensor) -> Tensor:
     return matrix if matrix.stride(1) == 1 or matrix.shape[1] == 1 else matrix.contiguous()
 
 
-def _sizes(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.tensor([tensor.numel() for tensor in tensors])
+def _sizes(tensors: Sequence[Tensor]) -> Any:
+    return whole_numbers([tensor.numel() for tensor in tensors])
 
 
 def _threads(work: int) -> int:

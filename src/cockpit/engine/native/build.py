@@ -30,7 +30,7 @@ def library() -> ctypes.CDLL | None:
         loops.join_team.argtypes = [ctypes.c_void_p]
         loops.join_team(team())
         return loops
-    except (OSError, subprocess.SubprocessError, LookupError) as error:
+    except (OSError, RuntimeError, AttributeError, subprocess.SubprocessError, LookupError) as error:
         _problems.append(_reason(error))
         log.info("no compiled loops: %s", _problems[0])
         return None

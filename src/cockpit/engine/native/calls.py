@@ -45,6 +45,16 @@ class Pointers:
         return (POINTER * len(self.tensors))(*[None if t is None else t.data_ptr() for t in self.tensors])
 
 
+def whole_numbers(values: Sequence[int]) -> Any:
+    """An array of integers, quicker to make than a tensor."""
+    return (WHOLE * len(values))(*values)
+
+
+def doubles(values: Sequence[float]) -> Any:
+    """An array of numbers in double precision."""
+    return (ctypes.c_double * len(values))(*values)
+
+
 def call(name: str, *arguments: Any) -> None:
     """Call a loop; tensors are passed by their addresses."""
     function = _function(name)
