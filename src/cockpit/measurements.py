@@ -17,7 +17,7 @@ from cockpit.journal import Journal
 from cockpit.quantities._base import Measured, Quantity, SingleStepQuantity
 
 LIMIT = 64  # steps that may wait; then training waits for the device
-TOGETHER = 8  # steps that are measured in one go: what a step needs is then in the processor's caches
+TOGETHER = 16  # steps that are measured in one go: what a step needs is then in the processor's caches
 LATE = 0.05  # seconds that the first of them may wait
 SAMPLED = 16  # the time of a quantity is taken at every so manieth measurement: asking the clock costs as much
 

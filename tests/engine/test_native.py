@@ -158,6 +158,8 @@ def test_joint_histograms_of_some_rows_are_exact(bins: Bins, kind: str, spread: 
     row, col, theta = numbers((6, 5), kind), numbers((6, 77), kind), spread * numbers((5, 77), "usual")
     beside = Bins(20, -2.0, 2.0)
     places = beside.index(theta)
+    assert torch.equal(native.bin_places(theta, beside), places.int())
+    assert torch.equal(native.bin_places(col, bins), bins.index(col).int())
     chosen = torch.tensor([0, 3, 4, 7, 12, 29])
     found = native.joint_rows(chosen, row, col, places.int(), bins, beside.count)
     wanted = torch.zeros(bins.count, beside.count, dtype=torch.int64)

@@ -35,8 +35,8 @@ def joint(products: Products, axis: Axis, bins: Bins) -> Tensor:
                 negative = _negative(products, small, axis)
                 counts[below] += negative
                 counts[zero] -= negative
-    if len(rest) and native.usable(products.row, products.col):
-        places, chosen = axis.index.view(axis.theta.shape).int(), torch.from_numpy(rest)
+    if len(rest) and native.usable(products.row, products.col, axis.theta):
+        places, chosen = native.bin_places(axis.theta, axis.bins), torch.from_numpy(rest)
         counts += native.joint_rows(chosen, products.row, products.col, places, bins, axis.bins.count)
     elif len(rest):
         _add_formed(counts, products, rest, axis, bins)

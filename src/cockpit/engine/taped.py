@@ -76,6 +76,7 @@ class Taped:
         if sum(source.nbytes for source in sources) > MOST:
             raise Undefined("the layers are large")
         self._layout = [(source.shape, source.stride(), source.dtype) for source in sources]
+        self._ready: list[Tensor] = []  # of a step that fits
         self._point(sources)
         self._tape = Tape(self._at_gradient, self._inputs, lambda result: _factors(result[0]))
         self._seen = self._tape.result[0]
@@ -106,14 +107,15 @@ class Taped:
             return False
         if list(gradient) != list(self._gradient) or any(name not in line for name in (*self._update, *self._past)):
             return False
-        sources = self._sources(raw, micro, gradient, line)
-        return [(source.shape, source.stride(), source.dtype) for source in sources] == self._layout
+        self._ready = self._sources(raw, micro, gradient, line)
+        return [(source.shape, source.stride(), source.dtype) for source in self._ready] == self._layout
 
     # ---- a step
 
     def observe(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Line) -> Observation:
-        """The gradients are complete: an observation that holds numbers only."""
-        self._point(self._sources(raw, micro, gradient, line))
+        """The gradients of a step that fits are complete: an observation that holds numbers only."""
+        self._point(self._ready)
+        self._ready = []
         if self._past:
             weights = [line[name].coefficient if name in self._past else 1.0 for name in self._names]
             self._weights.numpy()[:] = weights

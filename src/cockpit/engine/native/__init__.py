@@ -16,6 +16,7 @@ from cockpit.engine.native.calls import Pointers, call, doubles, whole_numbers, 
 
 __all__ = [
     "Pointers",
+    "bin_places",
     "centres",
     "joint_rows",
     "moments",
@@ -74,6 +75,14 @@ def joint_rows(chosen: Tensor, row: Tensor, col: Tensor, places: Tensor, bins: B
     sizes = row.shape[1], col.shape[1], width
     call("joint_rows", chosen, len(chosen), row, col, places, *sizes, *_edges(bins), counts)
     return counts
+
+
+def bin_places(values: Tensor, bins: Bins) -> Tensor:
+    """The bin of each number, int32."""
+    values = values.contiguous()
+    found = torch.empty(values.shape, dtype=torch.int32)
+    call("bin_places", values, values.numel(), *_edges(bins), found)
+    return found
 
 
 def scan(

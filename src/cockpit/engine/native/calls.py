@@ -15,6 +15,7 @@ BINS = [POINTER, WHOLE, SINGLE, WHOLE, WHOLE]
 SIGNATURES: dict[str, list[Any]] = {
     "outer_counts": [*[POINTER, WHOLE] * 2, *[WHOLE] * 3, *BINS, POINTER, FLAG],
     "joint_rows": [POINTER, WHOLE, *[POINTER] * 3, *[WHOLE] * 3, *BINS, POINTER],
+    "bin_places": [POINTER, WHOLE, *BINS, POINTER],
     "scan": [POINTER, *[WHOLE] * 3, POINTER, WHOLE, *BINS, POINTER, POINTER, WHOLE, POINTER, POINTER, FLAG],
     "row_products": [*[POINTER, WHOLE] * 2, WHOLE, WHOLE, POINTER],
     "moments": [POINTER, FLAG, POINTER, WHOLE, WHOLE, POINTER],

@@ -93,3 +93,24 @@ int joint_rows(const int64_t *chosen, int64_t number, const float *row, const fl
   free(ends);
   return 0;
 }
+
+/* The bin of each number. */
+int bin_places(const float *x, int64_t n, const float *edges, int64_t count, float radius, int64_t under, int64_t zero,
+               int32_t *found) {
+  bins b = {edges, count, radius, under, zero};
+  for (int64_t at = 0; at < n; at += BLOCK) {
+    int64_t size = n - at < BLOCK ? n - at : BLOCK;
+    range of = range_of(x + at, size);
+    int64_t first = of.finite ? not_above(&b, of.low) : 0, last = of.finite ? not_above(&b, of.high) : count;
+    int32_t *places = found + at;
+    if (last - first > MANY) {
+      int64_t guess = first;
+      for (int64_t i = 0; i < size; i++) places[i] = (int32_t)(guess = place_of(&b, x[at + i], guess));
+      continue;
+    }
+    for (int64_t i = 0; i < size; i++) places[i] = (int32_t)first;
+    for (int64_t k = first; k < last; k++)
+      for (int64_t i = 0; i < size; i++) places[i] += !(x[at + i] < edges[k]);
+  }
+  return 0;
+}
