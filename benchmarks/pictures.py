@@ -123,7 +123,8 @@ def _dots(title: str, rows: Data, sort: list[str], limits: tuple[float, float], 
         "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.4, "color": QUIET},
         "encoding": {"x": {**x, "field": "from"}, "x2": {"field": "to"}, "y": y},
     }
-    legend = {"orient": "top", "title": None, "direction": "horizontal"} if alone else None
+    there = sorted({row["tool"] for row in rows}, reverse=True)
+    legend = {"orient": "top", "title": None, "direction": "horizontal", "values": there} if alone else None
     colour, shape = _by_tool(1, legend), _by_tool(2, legend)
     points = {
         "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},

@@ -21,8 +21,8 @@ from cockpit.engine.eager import full_precision
 from cockpit.engine.motion import Motion
 from cockpit.engine.needs import UPDATE, Need
 from cockpit.engine.observation import NEW_REGULARISER, Observation
+from cockpit.engine.occasion import Performance
 from cockpit.engine.performance import performing
-from cockpit.engine.program import Performance
 from cockpit.engine.recorder import Recorder
 from cockpit.engine.reduction import CENTRE, SCATTER
 from cockpit.engine.settings import Settings
@@ -181,11 +181,11 @@ class Tracker:
             return None
         begin = time.perf_counter()
         line = departure.direction if departure is not None and departure.step == recorder.step - 1 else {}
-        self._program = performing(recorder, self.settings, self._agenda.due, self._agenda.leaving, self.start, line)
-        if self._program is None:
+        found = performing(recorder, self.settings, self._agenda.due, self._agenda.leaving, self.start, line)
+        if found is None:
             return None
-        micro = recorder.microbatches[0]
-        step = self._observation = self._program.observe(micro.raw, micro, recorder.gradient, line)
+        self._program, given = found
+        step = self._observation = self._program.observe(given)
         step.step, step.flaw, step.learning_rates = recorder.step, recorder.flaw, self._learning_rates()
         step.elapsed = time.perf_counter() - self._begin
         self.coverage.book("individual gradients", time.perf_counter() - begin)

@@ -267,12 +267,3 @@ def test_norms_of_long_gradients_are_accurate() -> None:
 def test_a_direction_needs_a_vector_or_a_form() -> None:
     with pytest.raises(ValueError, match="give one"):
         statistics.project(Dense(draw(N, 3)), Direction(None))
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_only_looked_up_rows_among_others_keep_a_graph_from_being_replayed(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert statistics.replayable(FORMS[name](), Wanted())
-    monkeypatch.setattr(formed, "WHOLE", 0)  # formed in pieces: which rows are in one depends on the data
-    assert statistics.replayable(FORMS[name](), Wanted()) == (name != "summed")

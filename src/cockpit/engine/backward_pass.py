@@ -14,7 +14,7 @@ from cockpit.engine.graph import Graph
 from cockpit.engine.losses import LossCall, share
 from cockpit.engine.microbatch import Microbatch
 from cockpit.engine.needs import LOSSES, MAX_EIGENVALUE, Diagonal, Need, per_sample
-from cockpit.engine.program import NOT_ASKED, Raw
+from cockpit.engine.occasion import NOT_ASKED, Raw
 from cockpit.engine.raw import Rehearsal
 from cockpit.engine.scene import CHECKPOINTED, Scene, Seen
 from cockpit.engine.second_order import SecondOrder

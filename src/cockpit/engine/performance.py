@@ -7,7 +7,8 @@ from torch import Tensor
 
 from cockpit.core.errors import why
 from cockpit.engine.needs import Need
-from cockpit.engine.program import Occasion, Performance, Program
+from cockpit.engine.occasion import Given, Occasion, Performance
+from cockpit.engine.program import Program
 from cockpit.engine.recorder import Recorder
 from cockpit.engine.settings import Settings
 from cockpit.engine.statistics import Direction
@@ -23,8 +24,8 @@ def performing(
     leaving: bool,
     start: Mapping[str, Tensor],
     line: Mapping[str, Direction],
-) -> Performance | None:
-    """The program for a step with one backward pass whose tensors were collected; None where there is none."""
+) -> tuple[Performance, Given] | None:
+    """The program for a step with one backward pass whose tensors were collected, and what it is given; or None."""
     programs, micro = settings.programs, recorder.microbatches[0]
     occasion = Occasion(
         recorder.needs,
@@ -36,26 +37,13 @@ def performing(
         frozenset(need for need, found in micro.diagonals.items() if not isinstance(found, str)),
         frozenset(name for name, direction in line.items() if direction.mean_of is not None),
     )
+    given = Given(micro.raw, micro, recorder.parameters, recorder.gradient, line)
     program = programs.find(micro.structure, occasion)
     if program is None and programs.wants(micro.structure, occasion, micro.raw):
+        replayer = programs.replayer
         try:
-            program = _recorded(recorder, settings, occasion, start, line)
+            program = Taped(given, start, occasion) if replayer is None else Program(given, start, occasion, replayer)
         except Exception as error:  # what cannot be recorded is computed step by step
             log.info("a step cannot be recorded for replay: %s", why(error))
         programs.add(micro.structure, occasion, program)
-    if program is None or not program.fits(micro.raw, micro, recorder.parameters, recorder.gradient, line):
-        return None
-    return program
-
-
-def _recorded(
-    recorder: Recorder,
-    settings: Settings,
-    occasion: Occasion,
-    start: Mapping[str, Tensor],
-    line: Mapping[str, Direction],
-) -> Performance:
-    micro, replayer = recorder.microbatches[0], settings.programs.replayer
-    parameters = {name: theta.detach() for name, theta in recorder.parameters.items()}
-    given = micro.raw, micro, parameters, recorder.gradient, start, occasion
-    return Taped(*given, line) if replayer is None else Program(*given, replayer)
+    return None if program is None or not program.fits(given) else (program, given)

@@ -4,134 +4,39 @@ Two recordings: when the gradients are complete, and when the optimizer has step
 step, on tensors with fixed addresses; before a replay the step's tensors are copied there, all in one call.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from cockpit.engine.feed import Feed
-from cockpit.engine.losses import LossCall
-from cockpit.engine.microbatch import Microbatch, Vectors
-from cockpit.engine.needs import DOT_GRAD, LINE, LOSSES, SQ_NORM, UPDATE, Diagonal, Need
+from cockpit.engine.needs import LINE, UPDATE
 from cockpit.engine.numbers import Harbour, Manifest, Numbers
 from cockpit.engine.observation import Observation
-from cockpit.engine.raw import Collected, Script
-from cockpit.engine.reduction import START
+from cockpit.engine.occasion import ROWS, Fixed, Given, Occasion, Performance, Raw
+from cockpit.engine.raw import Script
 from cockpit.engine.statistics import Direction
-from cockpit.layers.layout import Layout
 
 Replayer = Callable[[Callable[[], Any], torch.device], Callable[[], Any]]
 SHARE = 0.1  # of a device's memory that copies of inputs may take, of all recordings together
 ROOM = 5  # times the inputs: the memory that must be free for a recording, its copies and what it computes
 MAX_PROGRAMS = 16
-ROWS = frozenset({SQ_NORM, DOT_GRAD, LINE, START, LOSSES})  # one number per sample: only their sums are read
-
-
-NOT_ASKED = "individual losses were not asked for"
-
-
-@dataclass
-class Raw:
-    """What was collected in a backward pass, instead of forms."""
-
-    script: Script
-    collected: Collected
-    calls: list[LossCall]
-    layouts: list[Layout | str]
-    why: str = NOT_ASKED  # there are no individual losses, where there is no call
-
-    def tensors(self) -> Iterator[Tensor]:
-        """Everything collected, in a fixed order."""
-        for grads, saved in (self.collected[place] for place in sorted(self.collected)):
-            yield from (grad for grad in grads if grad is not None)
-            yield from saved
-        for call in self.calls:
-            yield from call.tensors()
-
-    def copied(self) -> "Raw":
-        """The same on memory of our own."""
-        collected = {}
-        for place, (grads, saved) in self.collected.items():
-            own = tuple(None if grad is None else torch.empty_like(grad) for grad in grads)
-            collected[place] = own, tuple(torch.empty_like(tensor) for tensor in saved)
-        return Raw(self.script, collected, [call.like() for call in self.calls], self.layouts, self.why)
-
-    def shares(self, samples: int) -> Tensor:
-        """Each sample's share of the loss."""
-        parts = [call.contributions(samples, layout) for call, layout in zip(self.calls, self.layouts, strict=True)]
-        return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
-
-
-@dataclass(frozen=True)
-class Occasion:
-    """What a program is recorded for."""
-
-    needs: frozenset[Need]
-    due: frozenset[Need]  # without those of a line that ends here
-    leaving: bool  # a line begins here
-    loss_scale: float
-    half: torch.dtype | None
-    regularised: frozenset[str]
-    diagonals: frozenset[Diagonal] = frozenset()  # those that are there
-    followed: frozenset[str] = frozenset()  # parameters whose last update was a multiple of their gradient
-
-
-class Performance(Protocol):
-    """A recording of what is done at a step, to be done again."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the copies of its inputs."""
-
-    def fits(
-        self,
-        raw: Raw,
-        micro: Microbatch,
-        parameters: Mapping[str, Tensor],
-        gradient: Vectors,
-        line: Mapping[str, Direction],
-    ) -> bool:
-        """Whether the step is as the one that was recorded."""
-
-    def observe(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Mapping[str, Direction]) -> Observation:
-        """The gradients are complete."""
-
-    def mark(self, parameters: Mapping[str, Tensor]) -> None:
-        """The optimizer is about to step."""
-
-    def step(self, seen: Observation, untouched: bool) -> None:
-        """The optimizer has stepped; ``untouched``: the gradient is still what the backward pass made it."""
 
 
 class Program:
     """One recording, on a GPU."""
 
-    def __init__(
-        self,
-        raw: Raw,
-        micro: Microbatch,
-        parameters: Vectors,
-        gradient: Vectors,
-        start: Mapping[str, Tensor],
-        occasion: Occasion,
-        replayer: Replayer,
-    ) -> None:
-        self.occasion, self._parameters, self._start = occasion, parameters, start
-        self._raw, self._samples, self._uncovered = raw.copied(), micro.samples, micro.uncovered
-        self._loss = torch.empty_like(micro.loss)
-        self._diagonals = {need: _like(micro.diagonals[need]) for need in occasion.diagonals}
-        self._gradient = {name: torch.empty_like(grad) for name, grad in gradient.items()}
-        self._before = {name: torch.empty_like(theta) for name, theta in parameters.items()}
-        self.update = {name: torch.zeros_like(theta) for name, theta in parameters.items()}
+    def __init__(self, given: Given, start: Mapping[str, Tensor], occasion: Occasion, replayer: Replayer) -> None:
+        self._fixed = fixed = Fixed.like(given, start, occasion)
+        self._before = {name: torch.empty_like(theta) for name, theta in fixed.parameters.items()}
+        self.update = {name: torch.zeros_like(theta) for name, theta in fixed.parameters.items()}
         self._versions: list[int] = []
         self._harbour = Harbour()
         self._packed, self._manifest = torch.empty(0), Manifest({})
-        self._addresses = [theta.data_ptr() for theta in parameters.values()]
-        static = [*self._raw.tensors(), self._loss, *self._gradient.values(), *_tensors_of(self._diagonals)]
-        self._feed = Feed(static, self._sources(raw, micro, gradient))
-        device = micro.loss.device
+        self._feed = Feed(fixed.tensors(), fixed.sources(given))
+        device = fixed.loss.device
         self._first = replayer(self._at_gradient, device)
         self._seen: Observation = self._first()[0]
         self._second = replayer(self._at_update, device) if UPDATE in occasion.due else None
@@ -141,53 +46,29 @@ class Program:
         """Bytes of the copies of its inputs."""
         return self._feed.nbytes
 
-    def fits(
-        self,
-        raw: Raw,
-        micro: Microbatch,
-        parameters: Mapping[str, Tensor],
-        gradient: Vectors,
-        line: Mapping[str, Direction],
-    ) -> bool:
-        """Whether parameters are where they were and no gradient is missing."""
-        here = [theta.data_ptr() for theta in parameters.values()]
-        same = here == self._addresses and list(gradient) == list(self._gradient)
-        return same and len(raw.calls) == len(self._raw.calls)
+    def fits(self, given: Given) -> bool:
+        """Whether the step is as the one that was recorded."""
+        return self._fixed.fits(given)
 
     # ---- replays
 
-    def observe(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Mapping[str, Direction]) -> Observation:
+    def observe(self, given: Given) -> Observation:
         """The gradients are complete: an observation that holds numbers only."""
-        self._feed(self._sources(raw, micro, gradient))
-        vectors = {name: direction.vector for name, direction in line.items() if direction.vector is not None}
+        self._feed(self._fixed.sources(given))
+        vectors = {name: direction.vector for name, direction in given.line.items() if direction.vector is not None}
         foreign = [name for name, vector in vectors.items() if vector is not self.update.get(name)]
         if foreign:
             torch._foreach_copy_([self.update[name] for name in foreign], [vectors[name] for name in foreign])
         self._seen, packed, manifest = self._first()
-        self._versions = [theta._version for theta in self._parameters.values()]
+        self._versions = [theta._version for theta in self._fixed.parameters.values()]
         numbers = Numbers(harbour=self._harbour)
         numbers.put_packed(packed, manifest)
-        seen = Observation(
-            step=0,
-            parameters={},
-            gradient={},
-            microbatches=[replace(micro, forms={}, uncovered=self._uncovered)],
-            loss_scale=self.occasion.loss_scale,
-            half=self.occasion.half,
-            prompt=False,
-            regularised=set(self.occasion.regularised),
-            numbers=numbers,
-            names=self._seen.names,
-            all_names=self._seen.all_names,
-            rounding=self._seen.rounding,
-        )
-        seen.reduction.of_mean = self._seen.reduction.of_mean
-        return seen
+        return self._fixed.numbers_only(self._seen, given, numbers)
 
     def mark(self, parameters: Mapping[str, Tensor]) -> None:
         """The optimizer is about to step; the parameters may have been changed by hand since the gradients came."""
         if self._second is not None and [theta._version for theta in parameters.values()] != self._versions:
-            torch._foreach_copy_(list(self._before.values()), list(self._parameters.values()))
+            torch._foreach_copy_(list(self._before.values()), list(self._fixed.parameters.values()))
 
     def step(self, seen: Observation, untouched: bool) -> None:
         """The optimizer has stepped."""
@@ -196,53 +77,23 @@ class Program:
             seen.moved_names, seen.update = list(self.update), self.update
             seen.reduction.directions = {name: Direction(self.update[name]) for name in seen.names}
 
-    def _sources(self, raw: Raw, micro: Microbatch, gradient: Vectors) -> list[Tensor]:
-        curved = {need: micro.diagonals[need] for need in self._diagonals}
-        return [*raw.tensors(), micro.loss, *gradient.values(), *_tensors_of(curved)]
-
     # ---- what is recorded
 
     def _at_gradient(self) -> tuple[Observation, Tensor, Manifest]:
-        raw, occasion = self._raw, self.occasion
-        shares = raw.shares(self._samples) if raw.calls else raw.why
-        forms = raw.script.forms(raw.collected)
-        micro = Microbatch(self._samples, self._loss, forms, self._uncovered, shares, diagonals=dict(self._diagonals))
-        seen = Observation(
-            step=0,
-            parameters=self._parameters,
-            gradient=self._gradient,
-            microbatches=[micro],
-            loss_scale=occasion.loss_scale,
-            start=self._start,
-            half=occasion.half,
-            prompt=False,
-            regularised=set(occasion.regularised),
-            numbers=Numbers(hold=True),
-        )
-        line = {name: Direction(vector) for name, vector in self.update.items()} if LINE in occasion.needs else None
-        seen.prepare(occasion.needs, line)
-        if UPDATE in occasion.due:
-            torch._foreach_copy_(list(self._before.values()), list(self._parameters.values()))
+        needs, seen = self._fixed.occasion.needs, self._fixed.observation()
+        line = {name: Direction(vector) for name, vector in self.update.items()} if LINE in needs else None
+        seen.prepare(needs, line)
+        if UPDATE in self._fixed.occasion.due:
+            torch._foreach_copy_(list(self._before.values()), list(self._fixed.parameters.values()))
         self._packed, self._manifest = seen.numbers.packed(ROWS)
         return seen, self._packed, self._manifest
 
     def _at_update(self) -> tuple[Tensor, Manifest]:
-        for name, theta in self._parameters.items():
+        for name, theta in self._fixed.parameters.items():
             torch.sub(theta, self._before[name], out=self.update[name])
-        self._seen.moved(self.update, self.occasion.leaving)
+        self._seen.moved(self.update, self._fixed.occasion.leaving)
         packed, manifest = self._seen.numbers.packed(ROWS)
         return torch.cat([self._packed, packed]), self._manifest + manifest
-
-
-def _like(estimates: list[Vectors] | str) -> list[Vectors]:
-    assert not isinstance(estimates, str)
-    return [{name: torch.empty_like(vector) for name, vector in one.items()} for one in estimates]
-
-
-def _tensors_of(diagonals: Mapping[Diagonal, list[Vectors] | str]) -> Iterator[Tensor]:
-    for estimates in diagonals.values():
-        for one in estimates if not isinstance(estimates, str) else ():
-            yield from one.values()
 
 
 def _fits_on_device(size: int, taken: int, device: torch.device) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cockpit.engine import formed, gram, histograms, outer, projections
 from cockpit.engine.wanted import Direction, Directions, Statistics, Wanted
-from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, Summed, wide, widened
+from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, wide, widened
 
 __all__ = [
     "Direction",
@@ -25,7 +25,6 @@ __all__ = [
     "mean_gradient",
     "project",
     "project_formed",
-    "replayable",
 ]
 
 Way = Literal["auto", "gram", "form"]  # by what takes fewer operations; inner products of factors; formed gradients
@@ -79,12 +78,6 @@ def project_formed(whole: Tensor, factor: float, vector: Tensor) -> Tensor:
 def mean_gradient(form: AnyForm) -> Tensor:
     """Return mean_n g_n."""
     return projections.mean_gradient(form)
-
-
-def replayable(form: AnyForm, wanted: Wanted) -> bool:
-    """Whether what :func:`compute` does depends on shapes alone, so that a CUDA graph of it can be replayed."""
-    looked_up = isinstance(form, Summed) and any(isinstance(part, Indexed) for part in form.parts)
-    return not looked_up or formed.fits(form)
 
 
 def _by_factors(form: Factored | Convolved, wanted: Wanted, way: Way) -> bool:

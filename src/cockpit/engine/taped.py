@@ -11,12 +11,11 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine import gram
-from cockpit.engine.microbatch import Microbatch, Vectors
 from cockpit.engine.motion import Motion
 from cockpit.engine.needs import LINE, UPDATE, Hist1d, Need, SignalToNoise
 from cockpit.engine.numbers import Manifest, Numbers
 from cockpit.engine.observation import Observation
-from cockpit.engine.program import ROWS, Occasion, Raw
+from cockpit.engine.occasion import ROWS, Fixed, Given, Occasion
 from cockpit.engine.projections import vector_of
 from cockpit.engine.statistics import Direction
 from cockpit.engine.tape import Tape
@@ -48,136 +47,84 @@ class Taped:
 
     nbytes = 0  # its inputs are not copied
 
-    def __init__(
-        self,
-        raw: Raw,
-        micro: Microbatch,
-        parameters: Vectors,
-        gradient: Vectors,
-        start: Mapping[str, Tensor],
-        occasion: Occasion,
-        line: Line,
-    ) -> None:
-        self.occasion, self._parameters, self._start = occasion, parameters, start
-        forms = raw.script.forms(raw.collected)
-        self._names = [name for name in parameters if name in forms and name not in micro.uncovered]
-        _check(forms, self._names, occasion.needs, line)
-        self._raw, self._samples, self._uncovered = raw.copied(), micro.samples, micro.uncovered
-        self._loss = torch.empty_like(micro.loss)
-        self._gradient = {name: torch.empty_like(grad) for name, grad in gradient.items()}
-        along = self._names if LINE in occasion.needs else []
-        past = followed(forms, line)
-        self._past = {name: _blank(line[name].mean_of) for name in along if name in past}
-        self._update = {name: torch.empty_like(parameters[name]) for name in along if name not in past}
+    def __init__(self, given: Given, start: Mapping[str, Tensor], occasion: Occasion) -> None:
+        forms = given.raw.script.forms(given.raw.collected)
+        self._names = [name for name in given.parameters if name in forms and name not in given.micro.uncovered]
+        _check(forms, self._names, occasion.needs, given.line)
+        self._fixed = fixed = Fixed.like(given, start, occasion)
+        along, past = self._names if LINE in occasion.needs else [], followed(forms, given.line)
+        self._past = {name: _blank(given.line[name].mean_of) for name in along if name in past}
+        self._update = {name: torch.empty_like(fixed.parameters[name]) for name in along if name not in past}
         self._weights = torch.ones(len(self._names), dtype=torch.float64)
-        self._motion, self._addresses = Motion(), [theta.data_ptr() for theta in parameters.values()]
-        self._inputs = self._listed(self._raw, self._loss, self._gradient, self._update, self._past)
-        sources = self._sources(raw, micro, gradient, line)
+        self._motion = Motion()
+        self._inputs = [*fixed.tensors(), *self._update.values(), *_factors(self._past)]
+        self._ready: list[Tensor] = []  # of a step that fits
+        sources = self._sources(given)
         if sum(source.nbytes for source in sources) > MOST:
             raise Undefined("the layers are large")
         self._layout = [(source.shape, source.stride(), source.dtype) for source in sources]
-        self._ready: list[Tensor] = []  # of a step that fits
         self._point(sources)
-        self._tape = Tape(self._at_gradient, self._inputs, lambda result: _factors(result[0]))
+        self._tape = Tape(self._at_gradient, self._inputs, lambda result: _factors(result[0].microbatches[0].forms))
         self._seen = self._tape.result[0]
         self._verify(sources)
 
     # ---- inputs: pointed at the tensors of a step, which are read where they are
 
-    def _listed(
-        self, raw: Raw, loss: Tensor, gradient: Vectors, update: Vectors, past: Mapping[str, Factored]
-    ) -> list[Tensor]:
-        factors = [factor for form in past.values() for factor in (form.row, form.col)]
-        return [*raw.tensors(), loss, *gradient.values(), *update.values(), *factors]
-
-    def _sources(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Line) -> list[Tensor]:
-        update = {name: vector_of(line[name]) for name in self._update}
-        past = {name: _factored(line[name].mean_of) for name in self._past}
-        return self._listed(raw, micro.loss, gradient, update, past)
+    def _sources(self, given: Given) -> list[Tensor]:
+        update = [vector_of(given.line[name]) for name in self._update]
+        past = {name: _factored(given.line[name].mean_of) for name in self._past}
+        return [*self._fixed.sources(given), *update, *_factors(past)]
 
     def _point(self, sources: Sequence[Tensor]) -> None:
         for tensor, source in zip(self._inputs, sources, strict=True):
             tensor.set_(source)  # type: ignore[call-overload]
 
-    def fits(
-        self, raw: Raw, micro: Microbatch, parameters: Mapping[str, Tensor], gradient: Vectors, line: Line
-    ) -> bool:
+    def fits(self, given: Given) -> bool:
         """Whether parameters are where they were, and everything else is laid out as it was."""
-        if [theta.data_ptr() for theta in parameters.values()] != self._addresses:
+        if not self._fixed.fits(given) or any(name not in given.line for name in (*self._update, *self._past)):
             return False
-        if list(gradient) != list(self._gradient) or any(name not in line for name in (*self._update, *self._past)):
-            return False
-        self._ready = self._sources(raw, micro, gradient, line)
+        self._ready = self._sources(given)
         return [(source.shape, source.stride(), source.dtype) for source in self._ready] == self._layout
 
     # ---- a step
 
-    def observe(self, raw: Raw, micro: Microbatch, gradient: Vectors, line: Line) -> Observation:
+    def observe(self, given: Given) -> Observation:
         """The gradients of a step that fits are complete: an observation that holds numbers only."""
         self._point(self._ready)
         self._ready = []
         if self._past:
-            weights = [line[name].coefficient if name in self._past else 1.0 for name in self._names]
+            weights = [given.line[name].coefficient if name in self._past else 1.0 for name in self._names]
             self._weights.numpy()[:] = weights
         _, packed, manifest = self._tape()
         numbers = Numbers()
         numbers.put_packed(packed, manifest)
         numbers.send()  # what is packed is overwritten at the next step
-        seen = Observation(
-            step=0,
-            parameters={},
-            gradient={},
-            microbatches=[replace(micro, forms={}, uncovered=self._uncovered)],
-            loss_scale=self.occasion.loss_scale,
-            half=self.occasion.half,
-            prompt=False,
-            regularised=set(self.occasion.regularised),
-            numbers=numbers,
-            names=self._seen.names,
-            all_names=self._seen.all_names,
-            rounding=self._seen.rounding,
-        )
-        seen.reduction.of_mean = self._seen.reduction.of_mean
-        return seen
+        return self._fixed.numbers_only(self._seen, given, numbers)
 
     def mark(self, parameters: Mapping[str, Tensor]) -> None:
         """The optimizer is about to step."""
-        if UPDATE in self.occasion.due:
+        if UPDATE in self._fixed.occasion.due:
             self._motion.mark(parameters)
 
     def step(self, seen: Observation, untouched: bool) -> None:
         """The optimizer has stepped; ``untouched``: the gradient is still what the backward pass made it."""
         if not self._motion.marked:
             return
-        mine = self._seen
+        fixed, mine = self._fixed, self._seen
         mine.numbers = mine.reduction.numbers = seen.numbers
-        update = self._motion.take(self._parameters, self._gradient if untouched else None, self._past)
-        mine.moved(update, self.occasion.leaving, self._motion if untouched else None)
+        update = self._motion.take(fixed.parameters, fixed.gradient if untouched else None, self._past)
+        mine.moved(update, fixed.occasion.leaving, self._motion if untouched else None)
         seen.moved_names, seen.update = mine.moved_names, update
         seen.reduction.directions = mine.reduction.directions
 
     # ---- what is written down
 
     def _at_gradient(self) -> tuple[Observation, Tensor, Manifest]:
-        raw, occasion = self._raw, self.occasion
-        shares = raw.shares(self._samples) if raw.calls else raw.why
-        micro = Microbatch(self._samples, self._loss, raw.script.forms(raw.collected), self._uncovered, shares)
-        seen = Observation(
-            step=0,
-            parameters=self._parameters,
-            gradient=self._gradient,
-            microbatches=[micro],
-            loss_scale=occasion.loss_scale,
-            start=self._start,
-            half=occasion.half,
-            prompt=False,
-            regularised=set(occasion.regularised),
-            numbers=Numbers(hold=True),
-        )
+        seen = self._fixed.observation()
         seen.reduction.weights = self._weights
         line = {name: Direction(vector) for name, vector in self._update.items()}
         line |= {name: Direction(None, form) for name, form in self._past.items()}
-        seen.prepare(occasion.needs, line or None)
+        seen.prepare(self._fixed.occasion.needs, line or None)
         packed, manifest = seen.numbers.packed(ROWS)
         return seen, packed, manifest
 
@@ -203,9 +150,9 @@ def _check(forms: Mapping[str, AnyForm], names: list[str], needs: frozenset[Need
         raise Undefined("where the step before led is not known")
 
 
-def _factors(seen: Observation) -> Iterator[Tensor]:
-    """What the next step may project on."""
-    for form in seen.microbatches[0].forms.values():
+def _factors(forms: Mapping[str, AnyForm]) -> Iterator[Tensor]:
+    """Factors of all forms that have some: what the next step may project on."""
+    for form in forms.values():
         yield from (form.row, form.col) if isinstance(form, Factored) else ()
 
 
