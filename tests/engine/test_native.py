@@ -122,7 +122,7 @@ def test_moments_of_weighted_rows() -> None:
 
 
 def run(code: str, folder: Path, **variables: str) -> str:
-    environment = {"PATH": "/nowhere", "XDG_CACHE_HOME": str(folder), **variables}
+    environment = {"PATH": "/nowhere", "XDG_CACHE_HOME": str(folder), "PYTHONPATH": ":".join(sys.path), **variables}
     command = [sys.executable, "-c", "from cockpit.engine import native\n" + code]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
 
