@@ -143,6 +143,14 @@ def test_they_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert run("print(native.problem())", tmp_path) == "None\n"  # found there without a compiler
 
 
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = build._built()
+    made.write_bytes(made.read_bytes()[:100])
+    assert build._built() == made
+    assert build._loaded(made).pack
+
+
 def test_a_file_of_somebody_else_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = tmp_path / "loops.so"
     foreign.write_bytes(b"")

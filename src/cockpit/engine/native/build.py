@@ -26,7 +26,7 @@ PATIENCE = 60.0  # seconds that a compiler may take
 def library() -> ctypes.CDLL | None:
     """The compiled loops; None where they cannot be had, see :func:`problem`."""
     try:
-        loops = ctypes.CDLL(str(_built()))
+        loops = _loaded(_built())
         loops.join_team.argtypes = [ctypes.c_void_p]
         loops.join_team(team())
         return loops
@@ -64,6 +64,14 @@ def _built() -> Path:
     if not _trusted(target):
         _compile(target)
     return target
+
+
+def _loaded(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:  # cut short by a full disk, say
+        _compile(path)
+        return ctypes.CDLL(str(path))
 
 
 def _key() -> str:
