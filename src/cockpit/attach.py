@@ -333,7 +333,9 @@ class Watch:
         self._armed_for = None
 
     def _model_called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        if self._tracker.recorder is not None and torch.is_grad_enabled():
+        if not torch.is_grad_enabled():  # an evaluation, which may last
+            self._tracker.pause()
+        elif self._tracker.recorder is not None:
             self._tracker.recorder.saw_model(args, kwargs, output)
 
     def _loss_called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:

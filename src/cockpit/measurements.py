@@ -63,10 +63,10 @@ class Measurements:
                 self.settle(wait=True)
                 self._record([quantity], step, under, timed=False)
 
-    def settle(self, wait: bool = False) -> None:
-        """Do what can be done without waiting, or everything."""
+    def settle(self, wait: bool = False, pause: bool = False) -> None:
+        """Do what can be done without waiting, or everything; ``pause``: no tracked step follows soon."""
         waiting = self._waiting
-        if not waiting or not (wait or self._due()):
+        if not waiting or not (wait or (pause and waiting[0].step.numbers.ready) or self._due()):
             return
         with np.errstate(all="ignore"):  # a training run may diverge: what is not finite is recorded as such
             while waiting and (wait or len(waiting) > LIMIT or waiting[0].step.numbers.ready):

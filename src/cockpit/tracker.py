@@ -72,6 +72,10 @@ class Tracker:
         self.settle()
         return self.journal.history
 
+    def pause(self) -> None:
+        """No tracked step follows soon: measure what is there, else it would wait for one."""
+        self._measurements.settle(pause=True)
+
     def settle(self) -> None:
         """Wait for the device and measure everything that waits for it."""
         self._measurements.settle(wait=True)
@@ -91,6 +95,7 @@ class Tracker:
             self._departure = None
         self.recorder, self._observation, self._program, self._measured = None, None, None, 0
         if not self._due and not ending:
+            self.pause()
             return False
         agenda = self._agenda = self._plan(self._departure.quantities if self._departure is not None else ())
         parameters = self._parameters()

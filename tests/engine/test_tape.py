@@ -108,6 +108,22 @@ def test_replayed_steps_have_the_same_numbers(
     agree(found, plain)
 
 
+@pytest.mark.parametrize("every", [1, 3])
+def test_nothing_waits_for_the_next_tracked_step_when_there_is_a_pause(every: int) -> None:
+    model = nn.Linear(6, 3)
+    loss_fn, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=0.1)
+    with cockpit.watch(model, optimizer, loss_fn, quantities=["NormTest"], every=every, run=False) as pit:
+        for _ in range(36 * every + 2):
+            optimizer.zero_grad()
+            loss_fn(model(torch.randn(8, 6)), torch.randint(3, (8,))).backward()
+            optimizer.step()
+        if every == 1:
+            with torch.no_grad():
+                model(torch.randn(8, 6))  # an evaluation begins
+        expected = 37 if every == 1 else 36 * every
+        assert max(pit._tracker.journal.history.steps()) == expected  # not asked through ``pit``, which would wait
+
+
 @pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
 def test_steps_without_individual_losses_are_replayed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
