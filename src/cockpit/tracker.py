@@ -138,6 +138,10 @@ class Tracker:
         """Place hooks on its graph."""
         return self.recorder is not None and self.recorder.attach()
 
+    def alone(self) -> bool:
+        """Whether a familiar pass runs on one GPU."""
+        return self.recorder is not None and self.recorder.alone()
+
     def detach(self) -> None:
         """Remove them."""
         if self.recorder is not None:

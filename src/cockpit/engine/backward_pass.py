@@ -9,10 +9,12 @@ from torch import Tensor
 
 from cockpit.core.errors import why
 from cockpit.engine import scene
+from cockpit.engine.blueprint import Recalled
 from cockpit.engine.capture import Capture
+from cockpit.engine.familiar import Familiar, on_one_gpu
 from cockpit.engine.graph import Graph
 from cockpit.engine.losses import LossCall, share
-from cockpit.engine.microbatch import Microbatch
+from cockpit.engine.microbatch import CHANGED, Microbatch, backpropagated
 from cockpit.engine.needs import LOSSES, MAX_EIGENVALUE, Diagonal, Need, per_sample
 from cockpit.engine.occasion import NOT_ASKED, Raw
 from cockpit.engine.raw import Rehearsal
@@ -25,9 +27,6 @@ NO_LOSSES = (
     "no individual losses were seen; pass the loss as a module, use pit.loss(individual_losses), "
     "or for a model that returns its own loss watch(..., losses=...)"
 )
-
-
-CHANGED = "an operation that uses it has changed since the last step; the next one is measured anew"
 
 
 class BackwardPass:
@@ -46,7 +45,7 @@ class BackwardPass:
     ) -> None:
         self.seen, self.needs = seen, needs
         self.parameters = {name: p for name, p in parameters.items() if id(p) in graph.leaves}
-        self.loss = _backpropagated(roots, seeds)
+        self.loss = backpropagated(roots, seeds)
         self._diagonal = any(isinstance(need, Diagonal) for need in needs)
         self._asked = per_sample(needs) or LOSSES in needs or self._diagonal
         self._replays = MAX_EIGENVALUE in needs and settings.programs.replayer is not None
@@ -55,7 +54,7 @@ class BackwardPass:
         self.scene = self._scene(graph, settings)
         self.half = graph.half if isinstance(self.scene, str) else self.scene.half
         self.structure = 0 if isinstance(self.scene, str) else self.scene.structure
-        self._programs = settings.programs
+        self._settings, self._programs = settings, settings.programs
         self.capture = self.scene if isinstance(self.scene, str) else self.scene.capture
         self.samples = 0 if isinstance(self.scene, str) else self.scene.samples
         self.curvature = SecondOrder(
@@ -146,7 +145,28 @@ class BackwardPass:
             captured.uncovered.update(dict.fromkeys(self.parameters, CHANGED))
             return None
         reason = NO_LOSSES if LOSSES in self.needs and not calls else NOT_ASKED
+        self._become_familiar(captured, None if calls else reason)
         return Raw(captured.script, captured.collected, calls, self._layouts(), reason)
+
+    def _become_familiar(self, captured: Capture, why_none: str | None) -> None:
+        """Nothing but tensors was read in this pass: from now on nothing else is asked."""
+        seen, graph, found = self.seen, captured.graph, captured.found
+        plain = not self._diagonal and MAX_EIGENVALUE not in self.needs and seen.size is None
+        if not plain or not isinstance(found, Recalled) or any(call.losses is not None for _, call in seen.forwards):
+            return
+        assert captured.script is not None
+        known = Familiar(
+            blueprint=found.blueprint,
+            script=captured.script,
+            why=why_none,
+            names=list(captured.parameters),
+            forwards=tuple(graph.nodes[node] for node, _ in seen.forwards),
+            calls=tuple(graph.nodes[node] for node, _ in seen.calls),
+            sizes=[forward.size for _, forward in seen.forwards],
+            shapes=[call.shape for _, call in seen.calls],
+            alone=on_one_gpu(graph),
+        )
+        self._settings.familiar.keep(graph, self.needs, known)
 
     def _shares(self) -> Tensor | str:
         """Each sample's share of the loss."""
@@ -186,14 +206,3 @@ def _keeper(call: LossCall) -> Callable[[Sequence[Tensor]], None]:
         call.arrived = None if grad is None else grad.detach()
 
     return keep
-
-
-def _backpropagated(roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> Tensor:
-    """The number whose gradient is taken."""
-    if len(roots) == 1 and seeds[0] is None and roots[0].numel() == 1:
-        seen = roots[0].detach().reshape(())
-        return seen if seen.is_cuda else seen.clone()  # read at once there, at the end of the step here
-    total = torch.zeros((), dtype=torch.float64, device=roots[0].device)
-    for root, seed in zip(roots, seeds, strict=True):
-        total += (root.detach() * (1 if seed is None else seed)).sum()
-    return total

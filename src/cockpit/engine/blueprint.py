@@ -71,24 +71,24 @@ class Recalled(Found):
     """The same in another graph of the structure; made when asked for: a replayed step does not ask."""
 
     def __init__(self, blueprint: Blueprint, nodes: list[Node]) -> None:
-        self._blueprint, self._nodes, self.coupled = blueprint, nodes, blueprint.coupled
+        self.blueprint, self._nodes, self.coupled = blueprint, nodes, blueprint.coupled
         self.structure = blueprint.number
 
     @cached_property
     def paths(self) -> list[Path]:  # type: ignore[override]
         """Paths from operations to parameters."""
-        return self._blueprint.paths_in(self._nodes)
+        return self.blueprint.paths_in(self._nodes)
 
     @cached_property
     def placed(self) -> Placements:  # type: ignore[override]
         """Where the samples are."""
-        layouts = {self._nodes[place]: found for place, found in self._blueprint.layouts.items()}
+        layouts = {self._nodes[place]: found for place, found in self.blueprint.layouts.items()}
         return Placements(layouts, self.coupled)
 
     @cached_property
     def outputs(self) -> list[Source]:  # type: ignore[override]
         """The network's outputs."""
-        known = self._blueprint.outputs
+        known = self.blueprint.outputs
         return [Source(self._nodes[at], s.output, s.shape, s.layout, s.dtype, s.device) for s, at in known]
 
 

@@ -1,5 +1,6 @@
 """What one backward pass showed; a step has one, or several under gradient accumulation."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -12,6 +13,7 @@ from cockpit.engine.needs import Diagonal
 from cockpit.layers.forms import AnyForm, joined, scale
 
 Vectors = dict[str, Tensor]
+CHANGED = "an operation that uses it has changed since the last step; the next one is measured anew"
 
 
 @dataclass
@@ -66,3 +68,14 @@ def summed(parts: list[Vectors], loss_scale: float) -> Vectors:
     """Sum vectors by name, without the loss scale."""
     names = {name: None for part in parts for name in part}
     return {name: reduce(torch.add, (part[name] for part in parts if name in part)) / loss_scale for name in names}
+
+
+def backpropagated(roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> Tensor:
+    """The number whose gradient is taken."""
+    if len(roots) == 1 and seeds[0] is None and roots[0].numel() == 1:
+        seen = roots[0].detach().reshape(())
+        return seen if seen.is_cuda else seen.clone()  # read at once there, at the end of the step here
+    total = torch.zeros((), dtype=torch.float64, device=roots[0].device)
+    for root, seed in zip(roots, seeds, strict=True):
+        total += (root.detach() * (1 if seed is None else seed)).sum()
+    return total

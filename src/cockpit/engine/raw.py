@@ -6,6 +6,7 @@ from then on only those tensors are collected; the rules, and everything compute
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,12 +80,17 @@ class Reading:
         """Whether there is nothing to collect."""
         return self.passed and not self.tensors
 
-    def collect(self, node: Node, grads: Grads) -> tuple[Grads, tuple[Tensor, ...]] | None:
+    def saved(self, node: Node) -> tuple[Tensor, ...] | None:
         """Read the tensors; None if anything else has changed."""
         for name, value in self.constants:
             if name != METADATA and getattr(node, name) != value:
                 return None
-        return () if self.passed else grads, tuple([getattr(node, name) for name in self.tensors])
+        return tuple([getattr(node, name) for name in self.tensors])
+
+    def collect(self, node: Node, grads: Grads) -> tuple[Grads, tuple[Tensor, ...]] | None:
+        """The gradients as far as they are asked for, and the tensors; None if anything else has changed."""
+        saved = self.saved(node)
+        return None if saved is None else (() if self.passed else grads, saved)
 
 
 @dataclass
@@ -93,6 +99,11 @@ class Script:
 
     readings: dict[int, Reading]  # by place in the walk
     paths: list[tuple[int, tuple[int, ...], Path]]  # place of the node, and of those of its chain
+
+    @cached_property
+    def asked(self) -> list[tuple[int, Reading]]:
+        """Those that collect something."""
+        return [(place, reading) for place, reading in self.readings.items() if not reading.idle]
 
     def forms(self, collected: Collected) -> dict[str, AnyForm]:
         """Run the rules."""

@@ -11,6 +11,7 @@ from cockpit.core.errors import why
 from cockpit.engine.backward_pass import BackwardPass
 from cockpit.engine.batch import note, noted
 from cockpit.engine.curvature import Vectors
+from cockpit.engine.familiar import FamiliarPass, Met
 from cockpit.engine.graph import Graph, Node
 from cockpit.engine.losses import LossCall
 from cockpit.engine.microbatch import Microbatch
@@ -43,7 +44,7 @@ class Recorder:
         self.prompt = True  # numbers may be looked at while the step lasts
         self.replayable = False  # one backward pass, and nothing but numbers is needed of it
         self._key = f"cockpit.{id(self)}"  # our notes on autograd's nodes
-        self._pass: BackwardPass | None = None
+        self._pass: BackwardPass | FamiliarPass | None = None
         self._before: dict[str, Tensor] = {}
         self._marks: dict[str, tuple[int, int]] = {}
         self._versions: dict[str, int] = {}
@@ -83,9 +84,14 @@ class Recorder:
     def attach(self) -> bool:
         """Place hooks on the graph."""
         if self._pass is not None:
-            self._pass.replayable = self.replayable and not self.microbatches
+            if isinstance(self._pass, BackwardPass):
+                self._pass.replayable = self.replayable and not self.microbatches
             self._pass.listen()
         return self.retain
+
+    def alone(self) -> bool:
+        """Whether a familiar pass runs on one GPU."""
+        return isinstance(self._pass, FamiliarPass) and self._pass.alone
 
     def detach(self) -> None:
         """Remove them."""
@@ -107,7 +113,7 @@ class Recorder:
         self.seconds += time.perf_counter() - begin
         return True
 
-    def _begin(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> BackwardPass | None:
+    def _begin(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> BackwardPass | FamiliarPass | None:
         graph = Graph([root.grad_fn for root in roots if root.grad_fn is not None])
         ours = any(id(parameter) in graph.leaves for parameter in self.parameters.values())
         if not ours and not graph.checkpointed():
@@ -115,9 +121,22 @@ class Recorder:
         if not self._belongs():
             return None
         self.loss_scale, self.root = self.settings.scale.of(roots[0]), roots[0]
+        met = self._met(graph)
+        if met is not None:
+            return FamiliarPass(met, roots, seeds, self.settings.programs)
         seen = Seen(*self._notes(graph), self.known_size, self.known_losses)
         seed = (self.settings.seed * 1_000_003 + self.step) * 31 + len(self.microbatches)
         return BackwardPass(graph, roots, seeds, self.parameters, seen, self.needs, self.settings, seed)
+
+    def _met(self, graph: Graph) -> Met | None:
+        """A graph of which everything is known, where nothing else is needed."""
+        if not self.replayable or self.microbatches or self.known_size is not None or self.known_losses is not None:
+            return None
+        known = self.settings.familiar.find(graph, self.needs)
+        if known is None or self.settings.programs.script(known.blueprint.number) is not known.script:
+            return None
+        self.settings.compiled_seen |= known.blueprint.compiled
+        return known.met(graph, self.parameters, self._key)
 
     def _notes(self, graph: Graph) -> tuple[list[tuple[Node, Any]], list[tuple[Node, Any]]]:
         """What was noted of the model's and the loss's calls: first where it was in a graph like this one."""

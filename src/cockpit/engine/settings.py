@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from cockpit.engine.blueprint import Blueprints
+from cockpit.engine.familiar import Acquaintances
 from cockpit.engine.placement import Finder
 from cockpit.engine.program import Programs
 from cockpit.engine.recorded import RecordedCurvature
@@ -32,6 +33,7 @@ class Settings:
     compiled_seen: bool = False
     programs: Programs = field(default_factory=Programs)
     blueprints: Blueprints = field(default_factory=Blueprints)
+    familiar: Acquaintances = field(default_factory=Acquaintances)
 
     def __post_init__(self) -> None:
         self.recorded = RecordedCurvature(self.programs)

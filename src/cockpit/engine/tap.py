@@ -8,6 +8,7 @@ them prepare before any of them places hooks, so that none sees the other's work
 
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -22,6 +23,9 @@ class Listener(Protocol):
 
     def attach(self) -> bool:
         """Place hooks; True if the graph must outlive the pass."""
+
+    def alone(self) -> bool:
+        """Whether everything is on one GPU, and the order of the work the same on this thread as on autograd's own."""
 
     def detach(self) -> None:
         """Remove hooks, whether the pass succeeded or not."""
@@ -76,7 +80,8 @@ def _tapped(
         wishes = [listener.attach() for listener in listeners]
         if any(wishes):
             retain_graph = True
-        original(tensors, grad_tensors, retain_graph, *args, **kwargs)
+        with _here() if all(listener.alone() for listener in listeners) else nullcontext():
+            original(tensors, grad_tensors, retain_graph, *args, **kwargs)
     finally:
         _running = False
         for listener in listeners:
@@ -84,6 +89,11 @@ def _tapped(
     for listener in listeners:
         listener.after()
     return None
+
+
+def _here() -> AbstractContextManager[Any]:
+    """Run on this thread: handing Python over to another one and back costs more than a small net."""
+    return torch.autograd.set_multithreading_enabled(False)
 
 
 def _roots(tensors: Any, grads: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]] | None:
