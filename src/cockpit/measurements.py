@@ -63,24 +63,29 @@ class Measurements:
                 self.settle(wait=True)
                 self._record([quantity], step, under, timed=False)
 
-    def settle(self, wait: bool = False, pause: bool = False) -> None:
-        """Do what can be done without waiting, or everything; ``pause``: no tracked step follows soon."""
+    def settle(self, wait: bool = False, pause: bool = False) -> bool:
+        """Do what can be done without waiting, or everything; ``pause``: no tracked step follows soon.
+
+        False if something still waits for the device.
+        """
         waiting = self._waiting
-        if not waiting or not (wait or (pause and waiting[0].step.numbers.ready) or self._due()):
-            return
+        if not waiting or not (wait or pause or self._due()):
+            return not waiting
+        for entry in waiting:
+            if entry.last:  # the step is complete
+                entry.step.numbers.ask()
         with np.errstate(all="ignore"):  # a training run may diverge: what is not finite is recorded as such
             while waiting and (wait or len(waiting) > LIMIT or waiting[0].step.numbers.ready):
                 self._do(waiting[0])
                 if len(waiting) == 1 and not wait and not waiting[0].last:
                     break  # the step goes on: more may come
                 waiting.popleft()
+        return not waiting
 
     def _due(self) -> bool:
-        """Whether the first step is to be measured now; one whose numbers were looked at already never waits."""
-        first, count = self._waiting[0], len(self._waiting)
-        if count > LIMIT or not first.step.numbers.ready:
-            return count > LIMIT
-        few = count <= TOGETHER and not first.step.prompt and self._count > SAMPLED
+        """Whether steps are to be measured now; one whose numbers were looked at already never waits."""
+        first = self._waiting[0]
+        few = len(self._waiting) <= TOGETHER and not first.step.prompt and self._count > SAMPLED
         return not few or time.perf_counter() - first.since > LATE
 
     def _do(self, entry: Waiting) -> None:

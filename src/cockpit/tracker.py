@@ -72,9 +72,9 @@ class Tracker:
         self.settle()
         return self.journal.history
 
-    def pause(self) -> None:
-        """No tracked step follows soon: measure what is there, else it would wait for one."""
-        self._measurements.settle(pause=True)
+    def pause(self) -> bool:
+        """No tracked step follows soon: measure what is there, else it would wait for one; False if more will come."""
+        return self._measurements.settle(pause=True)
 
     def settle(self) -> None:
         """Wait for the device and measure everything that waits for it."""
@@ -95,7 +95,8 @@ class Tracker:
             self._departure = None
         self.recorder, self._observation, self._program, self._measured = None, None, None, 0
         if not self._due and not ending:
-            self.pause()
+            if not self.pause():  # something is on its way from the device: look again at the next step
+                self.pace.resting = 0
             return False
         agenda = self._agenda = self._plan(self._departure.quantities if self._departure is not None else ())
         parameters = self._parameters()

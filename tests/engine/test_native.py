@@ -162,17 +162,31 @@ def test_a_file_of_somebody_else_is_not_loaded(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("bins", BINS, ids=str)
 @pytest.mark.parametrize("kind", KINDS[:-1])
 @pytest.mark.parametrize("spread", [0.1, 3.0])
-def test_joint_histograms_of_some_rows_are_exact(bins: Bins, kind: str, spread: float) -> None:
+def test_joint_histograms_are_exact(bins: Bins, kind: str, spread: float) -> None:
     row, col, theta = numbers((6, 5), kind), numbers((6, 77), kind), spread * numbers((5, 77), "usual")
     beside = Bins(20, -2.0, 2.0)
-    places = beside.index(theta)
-    assert torch.equal(native.bin_places(theta, beside), places.int())
-    assert torch.equal(native.bin_places(col, bins), bins.index(col).int())
-    chosen = torch.tensor([0, 3, 4, 7, 12, 29])
-    found = native.joint_rows(chosen, row, col, places.int(), bins, beside.count)
+    theta[1, 3], theta[2, :9] = float("nan"), 0.0
+    found = native.joint_counts(row, col, theta, bins, beside)
+    assert torch.equal(found, by_hand(row, col, theta, bins, beside))
+
+
+def by_hand(row: Tensor, col: Tensor, theta: Tensor, bins: Bins, beside: Bins) -> Tensor:
     wanted = torch.zeros(bins.count, beside.count, dtype=torch.int64)
-    for place in chosen.tolist():
-        n, o = divmod(place, 5)
-        for x, at in zip((row[n, o] * col[n]).double().tolist(), places[o].tolist(), strict=True):
-            wanted[np.searchsorted(bins.edges[1:-1], x, side="right"), at] += 1
-    assert torch.equal(found, wanted)
+    at = np.searchsorted(beside.edges[1:-1], theta.double().numpy(), side="right")
+    for r, c in zip(row, col, strict=True):
+        k = np.searchsorted(bins.edges[1:-1], (r[:, None] * c[None]).double().numpy(), side="right")
+        np.add.at(wanted.numpy(), (k, at), 1)
+    return wanted
+
+
+@pytest.mark.parametrize("steps", [(1, 1), (2, 3)])
+def test_joint_histograms_of_many_samples_on_two_threads_are_exact(steps: tuple[int, int]) -> None:
+    generator = torch.Generator().manual_seed(0)  # more samples than a byte counts, most products small, some not
+    row = 0.03 * torch.randn(600, 8 * steps[0], generator=generator)[:, : 8 * steps[0] : steps[0]]
+    col = torch.randn(600, 300 * steps[1], generator=generator)[:, : 300 * steps[1] : steps[1]]
+    theta = 0.1 * torch.randn(8, 300, generator=generator)
+    bins, beside = Bins(40, -1.0, 1.0), Bins(50, -2.0, 2.0)
+    assert torch.equal(native.joint_counts(row, col, theta, bins, beside), by_hand(row, col, theta, bins, beside))
+    assert torch.equal(
+        native.joint_counts(row, col.abs(), theta, bins, beside), by_hand(row, col.abs(), theta, bins, beside)
+    )

@@ -12,7 +12,7 @@ from cockpit.engine import histograms, kernels, native
 from cockpit.engine.binning import Bins
 from cockpit.engine.vectors import ROW, square_rows
 from cockpit.engine.wanted import Statistics, Wanted
-from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, Summed, chunks, wide
+from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Scratch, Summed, chunks, wide
 
 WHOLE = 2**31  # bytes of all g_n together up to which they are formed at once on a GPU
 PART = 2**29  # bytes that are made at once where they are not
@@ -97,7 +97,8 @@ def _on_cpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, 
 
 def _by_loops(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], room: int) -> Statistics:
     """Each chunk is read once, by compiled loops."""
-    scratch, whole, joints = Scratch(), _kept(form, theta, room), _joints(theta, wanted)
+    scratch, whole = Scratch(), _kept(form, theta, room)
+    joints = {} if isinstance(form, Dense) else _joints(theta, wanted)
     squares = torch.zeros(theta.numel()) if wanted.sum_sq else None
     found, top = torch.empty(1 + len(vectors), form.samples), torch.zeros(()) if wanted.abs_max else None
     counts = [torch.zeros(bins.count, dtype=torch.int64) for bins in wanted.hist1d]
@@ -116,9 +117,17 @@ def _by_loops(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str
         sum_sq=None if squares is None else squares.view(form.shape),
         abs_max=top,
         hist1d=dict(zip(wanted.hist1d, counts, strict=True)),
-        hist2d={pair: joint.counts(scratch) for pair, joint in joints.items()},
+        hist2d=_beside(form, theta, wanted) or {pair: joint.counts(scratch) for pair, joint in joints.items()},
         formed=whole,
     )
+
+
+def _beside(form: AnyForm, theta: Tensor, wanted: Wanted) -> dict[tuple[Bins, Bins], Tensor]:
+    """Joint histograms of g_n that are there as they are, by compiled loops."""
+    if not isinstance(form, Dense):
+        return {}
+    one, columns = torch.ones(form.samples, 1), form.value.reshape(form.samples, -1)
+    return {pair: native.joint_counts(one, columns, theta.reshape(1, -1), *pair) for pair in wanted.hist2d}
 
 
 def _joints(theta: Tensor, wanted: Wanted) -> dict[tuple[Bins, Bins], histograms.Joint]:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -70,12 +70,13 @@ class Harbour:
 class Parcel:
     """A packed vector on its way to the host."""
 
-    __slots__ = ("_event", "_harbour", "_host", "_read", "manifest")
+    __slots__ = ("_event", "_harbour", "_host", "_read", "_size", "manifest")
 
     def __init__(self, packed: Tensor, manifest: Manifest, harbour: Harbour) -> None:
         self.manifest, self._harbour = manifest, harbour
         self._event: Any = None
         self._read: Values | None = None
+        self._size = packed.numel()
         if packed.is_cuda:
             self._host, self._event = harbour.send(packed)
         else:
@@ -86,14 +87,33 @@ class Parcel:
         """Whether the copy is complete."""
         return self._read is not None or bool(self._event.query())
 
+    def ask(self) -> None:
+        """It is under way already."""
+
     def read(self) -> Values:
         """Wait for the copy."""
         if self._read is None:
             self._event.synchronize()
-            self._read = self._host[: self.manifest.size].numpy().copy()
+            self._read = self._host[: self._size].numpy().copy()
             self._harbour.free.append((self._host, self._event))
             del self._host
         return self._read
+
+
+class Delivery(Protocol):
+    """Results on their way to the host."""
+
+    manifest: Manifest
+
+    @property
+    def arrived(self) -> bool:
+        """Whether they can be read without waiting."""
+
+    def ask(self) -> None:
+        """Someone will read them: they must be on their way."""
+
+    def read(self) -> Values:
+        """Wait for them."""
 
 
 class Numbers:
@@ -106,7 +126,7 @@ class Numbers:
         self._lists: dict[Key, list[float]] = {}  # what was read already, until something new is put
         self._waiting: dict[Key, Tensor] = {}
         self._packed: list[tuple[Tensor, Manifest]] = []
-        self._sent: list[Parcel] = []
+        self._sent: list[Delivery] = []
         self._dropped: set[Key] = set()
 
     def put(self, key: Key, tensor: Tensor) -> None:
@@ -123,6 +143,17 @@ class Numbers:
         """Take results that are packed already; what was taken so before is contained in them."""
         self._packed = [(packed, manifest)]
         self._lists = {}
+
+    def put_sent(self, delivery: Delivery) -> None:
+        """Take results that travel already; they contain what was packed before."""
+        self._packed, self._lists = [], {}
+        self._sent.append(delivery)
+
+    def ask(self) -> None:
+        """They will be read soon."""
+        self.send()
+        for delivery in self._sent:
+            delivery.ask()
 
     def packed(self, without: frozenset[Key] = frozenset()) -> tuple[Tensor, Manifest]:
         """Everything put since the last time, packed."""

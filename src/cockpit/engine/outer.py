@@ -63,13 +63,13 @@ def _inner_products(
 def _histograms(found: Statistics, form: Factored, row: Tensor, col: Tensor, theta: Tensor, wanted: Wanted) -> None:
     theta = wide(theta.detach()).reshape(row.shape[1], -1)
     if row.device.type == "cpu":
+        if native.usable(row, col, theta):
+            found.hist1d = {bins: native.outer_counts(row, col, bins) for bins in wanted.hist1d}
+            found.hist2d = {pair: native.joint_counts(row, col, theta, *pair) for pair in wanted.hist2d}
+            return
         products = Products(row, col)
         axes = {bins: histograms.Axis(theta, bins) for _, bins in wanted.hist2d}
-        compiled = native.usable(row, col)
-        found.hist1d = {
-            bins: native.outer_counts(row, col, bins) if compiled else products.histogram(bins)
-            for bins in wanted.hist1d
-        }
+        found.hist1d = {bins: products.histogram(bins) for bins in wanted.hist1d}
         found.hist2d = {pair: joint(products, axes[pair[1]], pair[0]) for pair in wanted.hist2d}
         return
     if kernels.usable(form.row) and kernels.usable(form.col):

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cockpit.engine import histograms, native
+from cockpit.engine import histograms
 from cockpit.engine.binning import Bins
 from cockpit.engine.histograms import Axis
 from cockpit.engine.outer_products import Products, Small
@@ -35,10 +35,7 @@ def joint(products: Products, axis: Axis, bins: Bins) -> Tensor:
                 negative = _negative(products, small, axis)
                 counts[below] += negative
                 counts[zero] -= negative
-    if len(rest) and native.usable(products.row, products.col, axis.theta):
-        places, chosen = native.bin_places(axis.theta, axis.bins), torch.from_numpy(rest)
-        counts += native.joint_rows(chosen, products.row, products.col, places, bins, axis.bins.count)
-    elif len(rest):
+    if len(rest):
         _add_formed(counts, products, rest, axis, bins)
     return counts.long()
 

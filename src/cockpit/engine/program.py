@@ -17,6 +17,7 @@ from cockpit.engine.numbers import Harbour, Manifest, Numbers
 from cockpit.engine.observation import Observation
 from cockpit.engine.occasion import ROWS, Fixed, Given, Occasion, Performance, Raw
 from cockpit.engine.raw import Script
+from cockpit.engine.reel import Reel
 from cockpit.engine.statistics import Direction
 
 Replayer = Callable[[Callable[[], Any], torch.device], Callable[[], Any]]
@@ -35,11 +36,13 @@ class Program:
         self._versions: list[int] = []
         self._harbour = Harbour()
         self._packed, self._manifest = torch.empty(0), Manifest({})
+        self._reel: Reel | None = None
         self._feed = Feed(fixed.tensors(), fixed.sources(given))
         device = fixed.loss.device
         self._first = replayer(self._at_gradient, device)
         self._seen: Observation = self._first()[0]
         self._second = replayer(self._at_update, device) if UPDATE in occasion.due else None
+        self._rewind()
 
     @property
     def nbytes(self) -> int:
@@ -73,11 +76,16 @@ class Program:
     def step(self, seen: Observation, untouched: bool) -> None:
         """The optimizer has stepped."""
         if self._second is not None:
-            seen.numbers.put_packed(*self._second())
+            seen.numbers.put_sent(self._second().advance())
             seen.moved_names, seen.update = list(self.update), self.update
             seen.reduction.directions = {name: Direction(self.update[name]) for name in seen.names}
 
     # ---- what is recorded
+
+    def _rewind(self) -> None:
+        """Recording has filled rows of the reel that belong to no step."""
+        if self._reel is not None:
+            self._reel.rewind()
 
     def _at_gradient(self) -> tuple[Observation, Tensor, Manifest]:
         needs, seen = self._fixed.occasion.needs, self._fixed.observation()
@@ -88,12 +96,16 @@ class Program:
         self._packed, self._manifest = seen.numbers.packed(ROWS)
         return seen, self._packed, self._manifest
 
-    def _at_update(self) -> tuple[Tensor, Manifest]:
+    def _at_update(self) -> Reel:
         for name, theta in self._fixed.parameters.items():
             torch.sub(theta, self._before[name], out=self.update[name])
         self._seen.moved(self.update, self._fixed.occasion.leaving)
         packed, manifest = self._seen.numbers.packed(ROWS)
-        return torch.cat([self._packed, packed]), self._manifest + manifest
+        whole = torch.cat([self._packed, packed])
+        if self._reel is None:
+            self._reel = Reel(whole, self._manifest + manifest, self._harbour)
+        self._reel.write(whole)
+        return self._reel
 
 
 def _fits_on_device(size: int, taken: int, device: torch.device) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor
 from cockpit.core.errors import Undefined
 from cockpit.engine import gram
 from cockpit.engine.motion import Motion
-from cockpit.engine.needs import LINE, UPDATE, Hist1d, Need, SignalToNoise
+from cockpit.engine.needs import LINE, UPDATE, Hist1d, Hist2d, Need, SignalToNoise
 from cockpit.engine.numbers import Manifest, Numbers
 from cockpit.engine.observation import Observation
 from cockpit.engine.occasion import ROWS, Fixed, Given, Occasion
@@ -27,7 +27,7 @@ MOST = 2**26  # bytes of inputs, which are held until the next tracked step; dec
 
 def suits(needs: frozenset[Need]) -> bool:
     """Whether everything that is needed can be written down."""
-    return all(isinstance(need, str | Hist1d | SignalToNoise) for need in needs)
+    return all(isinstance(need, str | Hist1d | Hist2d | SignalToNoise) for need in needs)
 
 
 def followed(forms: Mapping[str, AnyForm], line: Line) -> frozenset[str]:
@@ -140,7 +140,7 @@ class Taped:
 
 def _check(forms: Mapping[str, AnyForm], names: list[str], needs: frozenset[Need], line: Line) -> None:
     if not suits(needs):
-        raise Undefined("curvature or joint histograms are needed")
+        raise Undefined("curvature is needed")
     for name in names:
         form = forms[name]
         linear = isinstance(form, Dense) or (isinstance(form, Factored) and form.outer)

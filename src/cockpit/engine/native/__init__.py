@@ -16,9 +16,8 @@ from cockpit.engine.native.calls import Pointers, call, doubles, whole_numbers, 
 
 __all__ = [
     "Pointers",
-    "bin_places",
     "centres",
-    "joint_rows",
+    "joint_counts",
     "moments",
     "motion",
     "outer_counts",
@@ -38,6 +37,7 @@ __all__ = [
 
 LARGE = 2**16  # numbers from which on a second thread saves more than it costs to wake it
 
+SIDE_BY_SIDE = 32  # signs that are counted at once
 
 PACKABLE = {torch.float32: 0, torch.float64: 1, torch.int64: 2}
 
@@ -65,24 +65,15 @@ def outer_counts(row: Tensor, col: Tensor, bins: Bins) -> Tensor:
     return counts
 
 
-def joint_rows(chosen: Tensor, row: Tensor, col: Tensor, places: Tensor, bins: Bins, width: int) -> Tensor:
-    """Histogram of row_no * col_ni and the bin of the parameter beside it, for some (n, o): [bins, width].
-
-    ``chosen``: those n * rows + o, ascending; ``places``: bins of the parameters, int32 [rows, columns].
-    """
-    row, col, places = row.contiguous(), col.contiguous(), places.contiguous()
-    counts = torch.zeros(bins.count, width, dtype=torch.int64)
-    sizes = row.shape[1], col.shape[1], width
-    call("joint_rows", chosen, len(chosen), row, col, places, *sizes, *_edges(bins), counts)
+def joint_counts(row: Tensor, col: Tensor, theta: Tensor, bins: Bins, beside: Bins) -> Tensor:
+    """Histogram of (row_no * col_ni, theta_oi) over n, o, i: [bins, bins of the parameter]."""
+    row, col, theta = _rows(row), _rows(col), theta.contiguous()
+    samples, rows, columns = len(row), row.shape[1], col.shape[1]
+    counts = torch.empty(bins.count, beside.count, dtype=torch.int64)
+    given = row, row.stride(0), col, col.stride(0), theta, samples, rows, columns
+    threads = _threads(samples * rows * columns // SIDE_BY_SIDE)
+    call("joint_counts", *given, *_edges(bins), *_edges(beside), counts, threads)
     return counts
-
-
-def bin_places(values: Tensor, bins: Bins) -> Tensor:
-    """The bin of each number, int32."""
-    values = values.contiguous()
-    found = torch.empty(values.shape, dtype=torch.int32)
-    call("bin_places", values, values.numel(), *_edges(bins), found)
-    return found
 
 
 def scan(

@@ -14,8 +14,7 @@ POINTER, WHOLE, SINGLE, FLAG = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, 
 BINS = [POINTER, WHOLE, SINGLE, WHOLE, WHOLE]
 SIGNATURES: dict[str, list[Any]] = {
     "outer_counts": [*[POINTER, WHOLE] * 2, *[WHOLE] * 3, *BINS, POINTER, FLAG],
-    "joint_rows": [POINTER, WHOLE, *[POINTER] * 3, *[WHOLE] * 3, *BINS, POINTER],
-    "bin_places": [POINTER, WHOLE, *BINS, POINTER],
+    "joint_counts": [*[POINTER, WHOLE] * 2, POINTER, *[WHOLE] * 3, *BINS, *BINS, POINTER, FLAG],
     "scan": [POINTER, *[WHOLE] * 3, POINTER, WHOLE, *BINS, POINTER, POINTER, WHOLE, POINTER, POINTER, FLAG],
     "row_products": [*[POINTER, WHOLE] * 2, WHOLE, WHOLE, POINTER],
     "moments": [POINTER, FLAG, POINTER, WHOLE, WHOLE, POINTER],

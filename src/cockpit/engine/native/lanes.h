@@ -41,6 +41,19 @@ static inline int64_t total(ints x) {
   return found;
 }
 
+/* One bit for each lane that holds. */
+static inline uint64_t bits(ints which) {
+#if defined(__AVX__)
+  return (uint64_t)(unsigned)__builtin_ia32_movmskps256((floats)which);
+#elif defined(__SSE__)
+  return (uint64_t)(unsigned)__builtin_ia32_movmskps((floats)which);
+#else
+  uint64_t found = 0;
+  for (int j = 0; j < LANES; j++) found |= (uint64_t)(which[j] != 0) << j;
+  return found;
+#endif
+}
+
 /* Sum over i of TERM, a product of ``a``, which is VECTOR for several numbers and SINGLE for one. */
 #define SUMMED(VECTOR, SINGLE, TERM)                          \
   double found = 0;                                           \

@@ -1,0 +1,84 @@
+"""Packed results of consecutive steps, one row each, on the device until they are fetched together in one copy.
+
+Starting a copy takes the host as long as a small layer does, and nobody looks at a step before some more have passed.
+"""
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.numbers import Harbour, Manifest, Parcel, Values
+
+ROWS = 32
+MOST = 2**23  # bytes
+
+
+class Reel:
+    """Rows that are filled one after the other by a recording, and begin anew when all are filled."""
+
+    def __init__(self, packed: Tensor, manifest: Manifest, harbour: Harbour) -> None:
+        count = max(1, min(ROWS, MOST // max(1, packed.nbytes)))
+        self._rows = packed.new_zeros(count, packed.numel())
+        self._place = torch.zeros(1, dtype=torch.int64, device=packed.device)
+        self._manifest, self._harbour = manifest, harbour
+        self._filled = 0  # rows, as the host knows
+        self._loose: list[Row] = []  # filled, and not fetched
+
+    def write(self, packed: Tensor) -> None:
+        """Fill the next row; recorded, so the device itself knows which one that is."""
+        self._rows.index_copy_(0, self._place, packed[None])
+        self._place.add_(1).remainder_(len(self._rows))
+
+    def rewind(self) -> None:
+        """Begin with the first row: what was written so far was a rehearsal."""
+        self._place.zero_()
+
+    def advance(self) -> "Row":
+        """A row has been filled."""
+        row = Row(self, self._filled, self._manifest)
+        self._loose.append(row)
+        self._filled += 1
+        if self._filled == len(self._rows):  # before the first ones are filled anew
+            self.fetch()
+            self._filled = 0
+        return row
+
+    def fetch(self) -> None:
+        """Start copying all rows that are not fetched yet."""
+        if self._loose:
+            begin, loose = self._loose[0].place, self._loose
+            parcel = Parcel(self._rows[begin : self._filled].view(-1), self._manifest, self._harbour)
+            for row in loose:
+                row.follow(parcel, row.place - begin)
+            self._loose = []
+
+
+class Row:
+    """One step's results on a reel; for a reader like a parcel of their own."""
+
+    __slots__ = ("_index", "_parcel", "_reel", "manifest", "place")
+
+    def __init__(self, reel: Reel, place: int, manifest: Manifest) -> None:
+        self._reel, self.place, self.manifest = reel, place, manifest
+        self._parcel: Parcel | None = None
+        self._index = 0
+
+    def follow(self, parcel: Parcel, index: int) -> None:
+        """The row travels in a parcel with others."""
+        self._parcel, self._index = parcel, index
+
+    def ask(self) -> None:
+        """Start the copy, if it has not been started."""
+        if self._parcel is None:
+            self._reel.fetch()
+
+    @property
+    def arrived(self) -> bool:
+        """Whether the copy is complete."""
+        return self._parcel is not None and self._parcel.arrived
+
+    def read(self) -> Values:
+        """Wait for the copy."""
+        self.ask()
+        assert self._parcel is not None
+        begin = self._index * self.manifest.size
+        return self._parcel.read()[begin : begin + self.manifest.size]
