@@ -101,7 +101,8 @@ class Tracker:
         agenda = self._agenda = self._plan(self._departure.quantities if self._departure is not None else ())
         parameters = self._parameters()
         recorder = self.recorder = Recorder(step, parameters, agenda.needs, self.settings)
-        recorder.retain = not self._defer and any(quantity.create_graph(step) for quantity in agenda.grasping)
+        if agenda.grasping and not self._defer:
+            recorder.retain = any(quantity.create_graph(step) for quantity in agenda.grasping)
         usual = self.settings.programs.wanted and not self._defer and self.coverage.accumulation == 1
         recorder.replayable = usual and agenda.constant and not recorder.retain
         self._remember_start(parameters)
@@ -118,7 +119,7 @@ class Tracker:
         return known
 
     def _remember_start(self, parameters: Mapping[str, Tensor]) -> None:
-        if self.start:
+        if self.start and not self.start.keys() >= parameters.keys():
             for name, parameter in parameters.items():
                 if name not in self.start:  # unfrozen since: it has not moved yet
                     self.start[name] = parameter.detach().clone()

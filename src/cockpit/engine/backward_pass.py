@@ -45,7 +45,8 @@ class BackwardPass:
     ) -> None:
         self.seen, self.needs = seen, needs
         self.parameters = {name: p for name, p in parameters.items() if id(p) in graph.leaves}
-        self.loss = backpropagated(roots, seeds)
+        loss = backpropagated(roots, seeds)
+        self.loss = loss if loss.is_cuda else loss.clone()  # read at once there, at the end of the step here
         self._diagonal = any(isinstance(need, Diagonal) for need in needs)
         self._asked = per_sample(needs) or LOSSES in needs or self._diagonal
         self._replays = MAX_EIGENVALUE in needs and settings.programs.replayer is not None

@@ -43,6 +43,10 @@ def note(
     losses: Callable[..., Tensor] | None,
 ) -> None:
     """Note a forward call on the nodes of its results."""
+    if losses is None and not callable(batch_size) and _plain(args, kwargs, output):  # at most steps, so kept short
+        size = _size(args, output, axis)
+        output.grad_fn.metadata[key] = Forward(object(), size, None, ((output.output_nr, tuple(output.shape)),))
+        return
     by_node: dict[Node, list[Tensor]] = {}
     for tensor in tensors_in(output):
         if tensor.grad_fn is not None:
@@ -55,6 +59,12 @@ def note(
     for node, tensors in by_node.items():
         places = tuple((tensor.output_nr, tuple(tensor.shape)) for tensor in tensors)
         node.metadata[key] = Forward(call, size, individual, places)
+
+
+def _plain(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> bool:
+    """One tensor was given, and one that has a graph came back."""
+    one = len(args) == 1 and not kwargs and type(args[0]) is Tensor
+    return one and type(output) is Tensor and output.grad_fn is not None
 
 
 def noted(key: str, graph: Graph) -> list[tuple[Node, Any]]:
@@ -98,6 +108,9 @@ def _told(batch_size: Callable[..., int], args: tuple[Any, ...], kwargs: dict[st
 
 def _size(inputs: Sequence[Tensor], output: Any, axis: int) -> int | str | None:
     """Samples along the axis of the inputs; the output decides between inputs that disagree."""
+    one = len(inputs) == 1 and isinstance(output, Tensor) and output.dim() > axis
+    if one and output.shape[: axis + 1] == inputs[0].shape[: axis + 1]:
+        return int(output.shape[axis])
     sizes = [tensor.shape[axis] for tensor in inputs if tensor.dim() > axis]
     results = next((tuple(tensor.shape) for tensor in tensors_in(output) if tensor.dim()), None)
     if results is None:

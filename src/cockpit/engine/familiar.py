@@ -38,11 +38,11 @@ class Familiar:
     shapes: list[tuple[int, ...]]  # of what the loss saw
     alone: bool  # everything is on one GPU
 
-    def met(self, graph: Graph, parameters: Mapping[str, Tensor], key: str) -> "Met | None":
+    def met(self, graph: Graph, parameters: Mapping[str, Tensor], keys: tuple[str, str]) -> "Met | None":
         """The same in another graph of this structure; None if anything is not as it was."""
-        nodes = list(graph.nodes)
-        forwards = [nodes[place].metadata.get(f"{key}.model") for place in self.forwards]
-        calls = [nodes[place].metadata.get(f"{key}.loss") for place in self.calls]
+        nodes, (model, loss) = list(graph.nodes), keys
+        forwards = [nodes[place].metadata.get(model) for place in self.forwards]
+        calls = [nodes[place].metadata.get(loss) for place in self.calls]
         if None in forwards or None in calls or list(parameters) != self.names:
             return None
         if [forward.size for forward in forwards] != self.sizes or [call.shape for call in calls] != self.shapes:

@@ -124,7 +124,7 @@ def _by_loops(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str
 
 def _beside(form: AnyForm, theta: Tensor, wanted: Wanted) -> dict[tuple[Bins, Bins], Tensor]:
     """Joint histograms of g_n that are there as they are, by compiled loops."""
-    if not isinstance(form, Dense):
+    if not isinstance(form, Dense) or not wanted.hist2d:
         return {}
     one, columns = torch.ones(form.samples, 1), form.value.reshape(form.samples, -1)
     return {pair: native.joint_counts(one, columns, theta.reshape(1, -1), *pair) for pair in wanted.hist2d}

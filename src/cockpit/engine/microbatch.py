@@ -36,6 +36,7 @@ class Microbatch:
     def thaw(self) -> None:
         """Make forms of what was collected."""
         if self.raw is not None:
+            self.loss = self.loss.clone()  # the user may change it before it is read
             self.forms = self.raw.script.forms(self.raw.collected)
             self.shares = self.raw.shares(self.samples) if self.raw.calls else self.raw.why
             self.raw = None
@@ -71,10 +72,10 @@ def summed(parts: list[Vectors], loss_scale: float) -> Vectors:
 
 
 def backpropagated(roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> Tensor:
-    """The number whose gradient is taken."""
+    """The number whose gradient is taken; a view of the user's own tensor where it is that."""
     if len(roots) == 1 and seeds[0] is None and roots[0].numel() == 1:
-        seen = roots[0].detach().reshape(())
-        return seen if seen.is_cuda else seen.clone()  # read at once there, at the end of the step here
+        seen = roots[0].detach()
+        return seen.reshape(()) if seen.dim() else seen
     total = torch.zeros((), dtype=torch.float64, device=roots[0].device)
     for root, seed in zip(roots, seeds, strict=True):
         total += (root.detach() * (1 if seed is None else seed)).sum()

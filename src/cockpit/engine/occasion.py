@@ -1,8 +1,8 @@
 """What a recording of a step is made for, and the tensors that stand in it for those of a step."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -53,8 +53,7 @@ class Raw:
         return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
 
 
-@dataclass(frozen=True)
-class Occasion:
+class Occasion(NamedTuple):
     """What a program is recorded for."""
 
     needs: frozenset[Need]
@@ -67,8 +66,7 @@ class Occasion:
     followed: frozenset[str] = frozenset()  # parameters whose last update was a multiple of their gradient
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """What a step brings when its gradients are complete."""
 
     raw: Raw
@@ -173,7 +171,7 @@ class Fixed:
             step=0,
             parameters={},
             gradient={},
-            microbatches=[replace(given.micro, forms={}, uncovered=self.uncovered)],
+            microbatches=[_bare(given.micro, self.uncovered)],
             loss_scale=self.occasion.loss_scale,
             half=self.occasion.half,
             prompt=False,
@@ -185,6 +183,13 @@ class Fixed:
         )
         seen.reduction.of_mean = recorded.reduction.of_mean
         return seen
+
+
+def _bare(micro: Microbatch, uncovered: dict[str, str]) -> Microbatch:
+    """Without the tensors that were collected: they are large, and the numbers are read some steps later."""
+    bare = Microbatch(micro.samples, micro.loss, {}, uncovered, micro.shares, micro.coupled, micro.diagonals)
+    bare.eigenpair = micro.eigenpair
+    return bare
 
 
 def _like(estimates: list[Vectors] | str) -> list[Vectors]:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from cockpit.engine.settings import Settings
 from cockpit.engine.statistics import Direction
 from cockpit.engine.taped import Taped
 
+NOTHING: frozenset[Any] = frozenset()
 log = logging.getLogger("cockpit")
 
 
@@ -33,9 +35,9 @@ def performing(
         leaving,
         recorder.loss_scale,
         recorder.half,
-        frozenset(settings.regularised),
-        frozenset(need for need, found in micro.diagonals.items() if not isinstance(found, str)),
-        frozenset(name for name, direction in line.items() if direction.mean_of is not None),
+        frozenset(settings.regularised) if settings.regularised else NOTHING,
+        frozenset(k for k, found in micro.diagonals.items() if isinstance(found, list)) if micro.diagonals else NOTHING,
+        frozenset([name for name, direction in line.items() if direction.mean_of is not None]),
     )
     given = Given(micro.raw, micro, recorder.parameters, recorder.gradient, line)
     program = programs.find(micro.structure, occasion)

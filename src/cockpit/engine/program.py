@@ -42,6 +42,7 @@ class Program:
         self._first = replayer(self._at_gradient, device)
         self._seen: Observation = self._first()[0]
         self._second = replayer(self._at_update, device) if UPDATE in occasion.due else None
+        self._moved, self._directions = list(self.update), {n: Direction(self.update[n]) for n in self._seen.names}
         self._rewind()
 
     @property
@@ -58,15 +59,20 @@ class Program:
     def observe(self, given: Given) -> Observation:
         """The gradients are complete: an observation that holds numbers only."""
         self._feed(self._fixed.sources(given))
-        vectors = {name: direction.vector for name, direction in given.line.items() if direction.vector is not None}
-        foreign = [name for name, vector in vectors.items() if vector is not self.update.get(name)]
-        if foreign:
-            torch._foreach_copy_([self.update[name] for name in foreign], [vectors[name] for name in foreign])
+        if given.line is not self._directions:
+            self._take_line(given.line)
         self._seen, packed, manifest = self._first()
         self._versions = [theta._version for theta in self._fixed.parameters.values()]
         numbers = Numbers(harbour=self._harbour)
         numbers.put_packed(packed, manifest)
         return self._fixed.numbers_only(self._seen, given, numbers)
+
+    def _take_line(self, line: Mapping[str, Direction]) -> None:
+        """The step before was observed with another recording, or with none."""
+        vectors = {name: direction.vector for name, direction in line.items() if direction.vector is not None}
+        foreign = [name for name, vector in vectors.items() if vector is not self.update.get(name)]
+        if foreign:
+            torch._foreach_copy_([self.update[name] for name in foreign], [vectors[name] for name in foreign])
 
     def mark(self, parameters: Mapping[str, Tensor]) -> None:
         """The optimizer is about to step; the parameters may have been changed by hand since the gradients came."""
@@ -77,8 +83,8 @@ class Program:
         """The optimizer has stepped."""
         if self._second is not None:
             seen.numbers.put_sent(self._second().advance())
-            seen.moved_names, seen.update = list(self.update), self.update
-            seen.reduction.directions = {name: Direction(self.update[name]) for name in seen.names}
+            seen.moved_names, seen.update = self._moved, self.update
+            seen.reduction.directions = self._directions
 
     # ---- what is recorded
 

@@ -43,7 +43,7 @@ class Recorder:
         self.updated = False  # an optimizer has stepped: what comes now belongs to the next step
         self.prompt = True  # numbers may be looked at while the step lasts
         self.replayable = False  # one backward pass, and nothing but numbers is needed of it
-        self._key = f"cockpit.{id(self)}"  # our notes on autograd's nodes
+        self._keys = f"cockpit.{id(self)}.model", f"cockpit.{id(self)}.loss"  # our notes on autograd's nodes
         self._pass: BackwardPass | FamiliarPass | None = None
         self._before: dict[str, Tensor] = {}
         self._marks: dict[str, tuple[int, int]] = {}
@@ -54,20 +54,20 @@ class Recorder:
     def saw_model(self, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """A forward call of the model."""
         settings = self.settings
-        note(f"{self._key}.model", args, kwargs, output, settings.batch_axis, settings.batch_size, settings.losses)
+        note(self._keys[0], args, kwargs, output, settings.batch_axis, settings.batch_size, settings.losses)
 
     def saw_loss(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         """A call of the loss."""
         if isinstance(output, Tensor) and output.grad_fn is not None:
             call = LossCall.of_module(module, args, output)
             node: Node = output.grad_fn
-            node.metadata[f"{self._key}.loss"] = call
+            node.metadata[self._keys[1]] = call
 
     def given(self, values: Tensor, mean: Tensor) -> None:
         """Individual losses handed over by the user, and their mean."""
         node: Node = mean.grad_fn
         if node is not None:
-            node.metadata[f"{self._key}.loss"] = LossCall.of_values(values, mean)
+            node.metadata[self._keys[1]] = LossCall.of_values(values, mean)
 
     # ---- the backward pass
 
@@ -136,11 +136,11 @@ class Recorder:
         if known is None or self.settings.programs.script(known.blueprint.number) is not known.script:
             return None
         self.settings.compiled_seen |= known.blueprint.compiled
-        return known.met(graph, self.parameters, self._key)
+        return known.met(graph, self.parameters, self._keys)
 
     def _notes(self, graph: Graph) -> tuple[list[tuple[Node, Any]], list[tuple[Node, Any]]]:
         """What was noted of the model's and the loss's calls: first where it was in a graph like this one."""
-        keys, places = (f"{self._key}.model", f"{self._key}.loss"), self.settings.blueprints.noted(graph)
+        keys, places = self._keys, self.settings.blueprints.noted(graph)
         if places is not None:
             nodes = list(graph.nodes)
             models, calls = (
@@ -167,7 +167,8 @@ class Recorder:
         """Whether this backward pass adds to the gradient of the step."""
         if self.updated:
             return False
-        moved = any(p._version != self._versions.get(name, p._version) for name, p in self.parameters.items())
+        versions = self._versions
+        moved = bool(versions) and any(p._version != versions.get(n, p._version) for n, p in self.parameters.items())
         if moved and self.in_update:
             return False  # a closure evaluated elsewhere: the step is judged where it began
         if self.microbatches and not self._untouched():
@@ -175,8 +176,8 @@ class Recorder:
         elif moved and self.microbatches:
             self.flaw = "the parameters changed between the backward passes of one step"
         if not self.microbatches:
-            grads = {name: p.grad for name, p in self.parameters.items()}
-            self._before = {name: grad.detach().clone() for name, grad in grads.items() if grad is not None}
+            present = [(name, p.grad) for name, p in self.parameters.items() if p.grad is not None]
+            self._before = {name: grad.detach().clone() for name, grad in present}
             self._versions = {name: p._version for name, p in self.parameters.items()}
         return True
 
@@ -200,12 +201,13 @@ class Recorder:
 
     def _take_gradient(self) -> None:
         """Read g: what the backward passes of this step added to ``.grad``."""
-        self._marks = {name: (id(p.grad), p.grad._version) for name, p in self.parameters.items() if p.grad is not None}
+        self._marks = marks = {}
         for name, parameter in self.parameters.items():
             grad = parameter.grad
             if grad is None:
                 self.gradient[name] = torch.zeros_like(parameter)
                 continue
+            marks[name] = id(grad), grad._version
             if grad.requires_grad or grad.is_sparse:
                 grad = grad.detach().to_dense()
             if name in self._before:

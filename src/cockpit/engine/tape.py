@@ -22,6 +22,7 @@ View = tuple[Tensor, int, torch.Size, tuple[int, ...]]  # offset from its input,
 aten = torch.ops.aten
 COPIES = frozenset({aten._to_copy.default, aten.clone.default})
 FRESH = frozenset({aten.empty.memory_format, aten.empty_like.default, aten.empty_strided.default})
+FILLED = {aten.zeros.default: 0, aten.ones.default: 1}
 LOOKS = frozenset({aten._local_scalar_dense.default, aten.nonzero.default, aten.bincount.default})
 
 
@@ -73,8 +74,8 @@ class _Listening(TorchDispatchMode):
             self._follow((args, kwargs), found)
             return found
         self._read |= {id(tensor) for tensor in _tensors((args, kwargs))}
-        if func is aten.zeros.default:
-            self._actions.append(found.zero_)
+        if func in FILLED:
+            self._actions.append(partial(found.fill_, FILLED[func]))
         elif func._schema.is_mutable:
             self._actions.append(partial(func, *args, **kwargs))
         elif func in COPIES:
