@@ -20,7 +20,7 @@ class Motion:
         self._now: Vectors = {}
         self._update: Vectors = {}
         self._marked: list[str] = []
-        self._sums: dict[str, list[float]] = {}  # ||update||^2, <update, gradient>, ||before||^2 of the last update
+        self._sums: dict[str, list[float]] = {}  # of the last update, see ``native.motion``
         self._lengths: Tensor | None = None  # the first of them
         self._beside = False  # whether the gradient was given
 
@@ -61,7 +61,7 @@ class Motion:
         if not _loose(now, before, beside or []):
             return {name: self.vector(name) for name in self._now}
         rooms = [None if name in spared else self._room(name) for name in self._now]
-        sums = native.motion(now, before, rooms, beside)
+        sums = native.motion(now, before, rooms, beside, PROBE)
         self._sums, self._lengths = dict(zip(self._now, sums.tolist(), strict=True)), sums[:, 0]
         return {name: room for name, room in zip(self._now, rooms, strict=True) if room is not None}
 
@@ -91,44 +91,30 @@ class Motion:
         ``lengths`` and ``squares`` are the squared norms of the two.
         """
         names = [name for name in gradient if lengths[name] and squares[name]]
-        if not names:
-            return {}
-        products, noises = self._products(names, gradient)
-        factors = [products[name] / squares[name] for name in names]
-        eps = torch.finfo(self._now[names[0]].dtype).eps
-        rounding = 2 * eps**2 / 12  # what rounding the parameters adds to their difference, for each squared length
         found: dict[str, float] = {}
-        rest = self._residuals(names, gradient, factors)
-        for name, factor, (off, near) in zip(names, factors, rest, strict=True):
-            length = lengths[name]
+        for name in names:
+            product, noise, square, off, near = self._followed(name, gradient[name], squares[name])
+            factor, length, eps = product / square, lengths[name], torch.finfo(self._now[name].dtype).eps
+            rounding = 2 * eps**2 / 12  # what rounding the parameters adds to their difference, for each squared length
             if self._now[name].numel() > PROBE:  # all elements by their sum of squares, some of them one by one
-                room = max(4 * eps, 1e-14) * length + rounding * noises[name]
-                if length - products[name] * factor > room:
+                room = max(4 * eps, 1e-14) * length + rounding * noise
+                if length - product * factor > room:
                     continue
             if off <= rounding * near + (64 * eps) ** 2 * length:
                 found[name] = factor
         return found
 
-    def _products(self, names: list[str], gradient: Vectors) -> tuple[dict[str, float], dict[str, float]]:
-        """<update, gradient> and ||before||^2."""
+    def _followed(self, name: str, gradient: Tensor, square: float) -> list[float]:
+        """<update, gradient>, ||before||^2, ||gradient||^2; what is left beside the gradient, and ||before||^2, both of
+        the first elements.
+        """
         if self._sums and self._beside:
-            return {name: self._sums[name][1] for name in names}, {name: self._sums[name][2] for name in names}
-        products = {name: inner(self.vector(name), gradient[name]) for name in names}
-        large = [name for name in names if self._now[name].numel() > PROBE]
-        return products, {name: inner(self._before[name], self._before[name]) for name in large}
-
-    def _residuals(self, names: list[str], gradient: Vectors, factors: list[float]) -> list[list[float]]:
-        """||update - factor * gradient||^2 and ||before||^2, of the first elements."""
-        if self._sums and self._beside:
-            now, before, slope = ([v[name] for name in names] for v in (self._now, self._before, gradient))
-            found: list[list[float]] = native.residuals(now, before, slope, factors, PROBE).tolist()
-            return found
-        rest = []
-        for name, factor in zip(names, factors, strict=True):
-            piece, model, start = (v[name].reshape(-1)[:PROBE] for v in (self._update, gradient, self._before))
-            apart = torch.sub(piece, model, alpha=factor)
-            rest.append([inner(apart, apart), inner(start, start)])
-        return rest
+            return self._sums[name][1:]
+        update, before = self.vector(name), self._before[name]
+        product = inner(update, gradient)
+        piece, model, start = (v.reshape(-1)[:PROBE] for v in (update, gradient, before))
+        apart = torch.sub(piece, model, alpha=product / square)
+        return [product, inner(before, before), square, inner(apart, apart), inner(start, start)]
 
 
 def _loose(*groups: Sequence[Tensor]) -> bool:

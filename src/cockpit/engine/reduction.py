@@ -57,6 +57,7 @@ class Reduction:
     statistics: dict[str, Statistics] = field(default_factory=dict)
     room: int = KEPT_ON_CPU  # bytes that are left of it
     weights: Tensor | None = None  # what each parameter's projections on a line are multiplied with
+    _dots: Tensor | None = None  # <g_n, g>, [P, N]
 
     def prepare(
         self, names: list[str], needs: frozenset[Need], line: Mapping[str, Direction] | None, scale: float
@@ -76,7 +77,9 @@ class Reduction:
             kept += 0 if found.formed is None else found.formed.nbytes
             if kept > KEPT or LINE not in needs:
                 found.formed = None
-        self._put(stacked(list(self.statistics.values()), wanted))
+        rows = stacked(list(self.statistics.values()), wanted)
+        self._dots = rows.get(DOT_GRAD)
+        self._put(rows)
         if centred:
             self.of_mean = {name: found.of_mean for name, found in self.statistics.items()}
             if self.prompt:
@@ -128,7 +131,8 @@ class Reduction:
             rows.append(self._along(name, direction) if coefficient is None else _dot_mean(self.statistics[name]))
         weights = [coefficients.get(name, 1.0) for name in self.names] if coefficients else None
         scaled = None if weights is None else torch.from_numpy(np.array(weights))
-        self.numbers.put((START, "moments"), derived.moments(torch.stack(rows), scaled))
+        dots = self._dots if len(coefficients) == len(self.names) else None  # there they are one below the other
+        self.numbers.put((START, "moments"), derived.moments(torch.stack(rows) if dots is None else dots, scaled))
 
     def _coefficients(self, lengths: Mapping[str, float], motion: Motion) -> dict[str, float]:
         """Parameters whose update is a multiple of their gradient."""

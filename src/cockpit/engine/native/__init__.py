@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cockpit.engine.binning import Bins
 from cockpit.engine.native.build import library, problem, team
-from cockpit.engine.native.calls import Pointers, call, doubles, whole_numbers, witnessed
+from cockpit.engine.native.calls import Pointers, call, whole_numbers, witnessed
 
 __all__ = [
     "Pointers",
@@ -24,7 +24,6 @@ __all__ = [
     "pack",
     "packable",
     "problem",
-    "residuals",
     "row_products",
     "row_sums",
     "scan",
@@ -153,23 +152,21 @@ def vector_sums(one: Sequence[Tensor], other: Sequence[Tensor] | None = None, ap
 
 
 def motion(
-    now: Sequence[Tensor], before: Sequence[Tensor], update: Sequence[Tensor | None], gradient: Sequence[Tensor] | None
+    now: Sequence[Tensor],
+    before: Sequence[Tensor],
+    update: Sequence[Tensor | None],
+    gradient: Sequence[Tensor] | None,
+    most: int,
 ) -> Tensor:
-    """Put update = now - before there if wanted; ||update||^2, <update, gradient>, ||before||^2 of each, [P, 3]."""
-    found, sizes = torch.empty(len(now), 3, dtype=torch.float64), _sizes(now)
+    """Put update = now - before there if wanted; six sums of each, [P, 6].
+
+    ||update||^2, <update, gradient>, ||before||^2, ||gradient||^2; of the first ``most`` elements what is left of
+    ||update||^2 when the best multiple of the gradient is taken away, and ||before||^2.
+    """
+    found, sizes = torch.empty(len(now), 6, dtype=torch.float64), _sizes(now)
     slope = None if gradient is None else Pointers(gradient)
     threads = _threads(sum(v.numel() for v in now))
-    call("motion", Pointers(now), Pointers(before), Pointers(update), slope, sizes, len(now), found, threads)
-    return found
-
-
-def residuals(
-    now: Sequence[Tensor], before: Sequence[Tensor], gradient: Sequence[Tensor], factors: Sequence[float], most: int
-) -> Tensor:
-    """||now - before - factor * gradient||^2 and ||before||^2 over the first ``most`` elements of each, [P, 2]."""
-    found, numbers = torch.empty(len(now), 2, dtype=torch.float64), doubles(factors)
-    vectors = Pointers(now), Pointers(before), Pointers(gradient)
-    call("residuals", *vectors, _sizes(now), len(now), most, numbers, found)
+    call("motion", Pointers(now), Pointers(before), Pointers(update), slope, sizes, len(now), most, found, threads)
     return found
 
 

@@ -23,8 +23,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "scatter": [POINTER, POINTER, WHOLE, WHOLE, POINTER],
     "centres": [POINTER, WHOLE, WHOLE, POINTER],
     "vector_sums": [*[POINTER] * 3, WHOLE, FLAG, POINTER, FLAG],
-    "motion": [*[POINTER] * 5, WHOLE, POINTER, FLAG],
-    "residuals": [*[POINTER] * 4, WHOLE, WHOLE, *[POINTER] * 2],
+    "motion": [*[POINTER] * 5, WHOLE, WHOLE, POINTER, FLAG],
     "pack": [*[POINTER] * 3, WHOLE, POINTER],
 }
 
@@ -48,11 +47,6 @@ class Pointers:
 def whole_numbers(values: Sequence[int]) -> Any:
     """An array of integers, quicker to make than a tensor."""
     return (WHOLE * len(values))(*values)
-
-
-def doubles(values: Sequence[float]) -> Any:
-    """An array of numbers in double precision."""
-    return (ctypes.c_double * len(values))(*values)
 
 
 def call(name: str, *arguments: Any) -> None:

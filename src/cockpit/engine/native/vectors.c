@@ -69,25 +69,29 @@ int vector_sums(const float *const *one, const float *const *other, const int64_
   return summed(vector_blocks, &task, &task.found, sizes, vectors, 1, found, threads);
 }
 
-/* ---- a step of the optimizer: update = now - before where wanted; sums of update^2, update * gradient, before^2 */
+/* ---- a step of the optimizer: update = now - before where wanted, and how far it follows the gradient */
+
+#define SUMS 4 /* of update^2, update * gradient, before^2, gradient^2 */
 
 typedef struct {
   const float *const *now, *const *before, *const *gradient;
   float *const *update;
   const int64_t *sizes;
   int64_t vectors;
-  double *found; /* of each thread: [vectors, 3] */
+  double *found; /* of each thread: [vectors, SUMS] */
 } motion_task;
 
 static void motion_block(void *given, int64_t p, int64_t at, int64_t n, int which) {
   motion_task *t = given;
-  double *found = t->found + 3 * (which * t->vectors + p);
+  double *found = t->found + SUMS * (which * t->vectors + p);
   const float *now = t->now[p] + at, *before = t->before[p] + at;
   float room[BLOCK], *update = t->update[p] ? t->update[p] + at : room;
   for (int64_t i = 0; i < n; i++) update[i] = now[i] - before[i];
   found[0] += square_sum(update, n);
-  if (t->gradient) found[1] += product_sum(update, t->gradient[p] + at, n);
   found[2] += square_sum(before, n);
+  if (!t->gradient) return;
+  found[1] += product_sum(update, t->gradient[p] + at, n);
+  found[3] += square_sum(t->gradient[p] + at, n);
 }
 
 static void motion_blocks(void *given, int64_t begin, int64_t end, int which) {
@@ -95,26 +99,31 @@ static void motion_blocks(void *given, int64_t begin, int64_t end, int which) {
   each_block(t->sizes, t->vectors, begin, end, motion_block, t, which);
 }
 
-int motion(const float *const *now, const float *const *before, float *const *update, const float *const *gradient,
-           const int64_t *sizes, int64_t vectors, double *found, int threads) {
-  motion_task task = {now, before, gradient, update, sizes, vectors, NULL};
-  return summed(motion_blocks, &task, &task.found, sizes, vectors, 3, found, threads);
+/* Of the first ``most`` elements: sums of (update - c * gradient)^2, with the best c for all of them, and of before^2. */
+static void probe(const motion_task *t, int64_t p, int64_t most, const double *sums, double *found) {
+  int64_t size = t->sizes[p] < most ? t->sizes[p] : most;
+  float room[BLOCK], c = sums[3] > 0 ? (float)(sums[1] / sums[3]) : 0;
+  for (int64_t at = 0; at < size; at += BLOCK) {
+    int64_t n = size - at < BLOCK ? size - at : BLOCK;
+    const float *x = t->now[p] + at, *y = t->before[p] + at, *g = t->gradient[p] + at;
+    for (int64_t i = 0; i < n; i++) room[i] = (x[i] - y[i]) - c * g[i];
+    found[0] += square_sum(room, n);
+    found[1] += square_sum(y, n);
+  }
 }
 
-/* Of the first ``most`` elements: sums of (now - before - coefficient * gradient)^2 and of before^2. */
-int residuals(const float *const *now, const float *const *before, const float *const *gradient, const int64_t *sizes,
-              int64_t vectors, int64_t most, const double *coefficients, double *found) {
-  for (int64_t p = 0; p < vectors; p++) {
-    int64_t size = sizes[p] < most ? sizes[p] : most;
-    float room[BLOCK], c = (float)coefficients[p];
-    found[2 * p] = 0;
-    for (int64_t at = 0; at < size; at += BLOCK) {
-      int64_t n = size - at < BLOCK ? size - at : BLOCK;
-      const float *x = now[p] + at, *y = before[p] + at, *g = gradient[p] + at;
-      for (int64_t i = 0; i < n; i++) room[i] = (x[i] - y[i]) - c * g[i];
-      found[2 * p] += square_sum(room, n);
-    }
-    found[2 * p + 1] = square_sum(before[p], size);
+/* ``found``: of each vector the sums over all elements, then those over the first ``most``. */
+int motion(const float *const *now, const float *const *before, float *const *update, const float *const *gradient,
+           const int64_t *sizes, int64_t vectors, int64_t most, double *found, int threads) {
+  motion_task task = {now, before, gradient, update, sizes, vectors, NULL};
+  double *sums = calloc((size_t)(SUMS * vectors + 1), sizeof *sums);
+  int lacking = !sums || summed(motion_blocks, &task, &task.found, sizes, vectors, SUMS, sums, threads);
+  for (int64_t p = 0; p < vectors && !lacking; p++) {
+    double *row = found + (SUMS + 2) * p;
+    for (int k = 0; k < SUMS; k++) row[k] = sums[SUMS * p + k];
+    row[SUMS] = row[SUMS + 1] = 0;
+    if (gradient) probe(&task, p, most, row, row + SUMS);
   }
-  return 0;
+  free(sums);
+  return lacking;
 }
