@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+import cockpit
 from cockpit.engine import kernels, statistics
 from cockpit.engine.binning import Bins
 from cockpit.engine.statistics import Direction, Statistics, Wanted
@@ -162,3 +164,30 @@ def test_half_precision(name: str, dtype: torch.dtype) -> None:
     torch.testing.assert_close(found.dots["v"].double().cpu(), g @ theta.double().reshape(-1), rtol=1e-4, atol=1e-3)
     assert int(found.hist1d[BINS[0]].sum()) == g.numel()
     assert int(found.hist2d[PAIR].sum()) == g.numel()
+
+
+def test_familiar_steps_run_on_the_thread_of_the_training_and_change_nothing() -> None:
+    def trained(watched: bool) -> tuple[list[Tensor], list[int]]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 5)).cuda()
+        optimizer, loss_fn, threads = torch.optim.Adam(model.parameters()), nn.CrossEntropyLoss(), list[int]()
+        pit = cockpit.watch(model, optimizer, loss_fn, quantities="economy", every=1, run=False) if watched else None
+        x, y = torch.randn(40, 16, 20, device="cuda"), torch.randint(5, (40, 16), device="cuda")
+        for inputs, labels in zip(x, y, strict=True):
+            optimizer.zero_grad()
+            hidden = model[:2](inputs)
+            hidden.register_hook(lambda grad: threads.append(threading.get_ident()))
+            loss_fn(model[2](hidden), labels).backward()
+            optimizer.step()
+        if pit is not None:
+            pit.close()
+            values = [record.value for record in pit.history.series("NormTest")]
+            assert len(values) == 40
+            assert None not in values
+        return [p.detach() for p in model.parameters()], threads
+
+    plain, elsewhere = trained(watched=False)
+    seen, here = trained(watched=True)
+    assert threading.get_ident() not in elsewhere
+    assert here[-1] == threading.get_ident()
+    assert all(torch.equal(one, other) for one, other in zip(plain, seen, strict=True))
