@@ -5,7 +5,7 @@ from torch import Tensor
 
 from cockpit.engine.binning import Bins
 from cockpit.engine.kernels.devices import on, processors
-from cockpit.engine.kernels.shapes import cdiv, check_size, joint_counts, rows_of_counts, total, units
+from cockpit.engine.kernels.shapes import cdiv, check_size, joint_counts, rows_of_counts, units
 from cockpit.engine.kernels.tables import table_of
 
 PROGRAMS = 8  # for each multiprocessor, where there is enough to do
@@ -27,13 +27,14 @@ def outer_1d(row: Tensor, col: Tensor, factor: float, bins: Bins) -> Tensor:
     each = min(MOST_ROWS, cdiv(cdiv(outputs, enough), 8) * 8)
     blocks = cdiv(outputs, each)
     table = table_of(bins, row.device)
-    counts = rows_of_counts(samples * blocks, table)
+    counts, whole = rows_of_counts(samples * blocks, table)
     count, unit = units(inputs)
     with on(row.device):
         outer_program[(samples * blocks,)](
             row,
             col,
             counts,
+            whole,
             table.values,
             outputs,
             count,
@@ -49,7 +50,7 @@ def outer_1d(row: Tensor, col: Tensor, factor: float, bins: Bins) -> Tensor:
             num_warps=4,
             maxnreg=80 if table.width < 1024 else 128,
         )
-        return total(counts, bins)
+        return whole[: bins.count]
 
 
 def outer_2d(row: Tensor, col: Tensor, factor: float, theta: Tensor, gradient: Bins, parameter: Bins) -> Tensor:

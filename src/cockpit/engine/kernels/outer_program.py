@@ -54,6 +54,7 @@ def outer_program(
     row,
     col,
     counts,
+    whole,
     table,
     outputs,
     units,
@@ -144,4 +145,4 @@ def outer_program(
         minus = tl.sum(below) - minus
         negative += minus
         other += rest - found - minus
-    settle(counts, seen, negative, other, table, WIDTH)
+    settle(counts, seen, negative, other, whole, table, WIDTH)

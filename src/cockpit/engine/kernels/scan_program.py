@@ -49,6 +49,7 @@ def scan_program(
     vectors,
     sums,
     counts,
+    whole,
     table,
     samples,
     units,
@@ -117,6 +118,6 @@ def scan_program(
     if VECTORS > 3:
         tl.store(to + 4 * samples, tl.sum(dot3, axis=1), mask=real)
     if COUNT:
-        whole = tl.sum(real.to(tl.int32)) * (end - begin)
+        elements = tl.sum(real.to(tl.int32)) * (end - begin)
         negative = tl.sum(below) - minus
-        settle(row, seen, negative, whole - found - negative, table, WIDTH)
+        settle(row, seen, negative, elements - found - negative, whole, table, WIDTH)

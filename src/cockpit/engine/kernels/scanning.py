@@ -5,7 +5,7 @@ from torch import Tensor
 
 from cockpit.engine.binning import Bins
 from cockpit.engine.kernels.devices import on, processors
-from cockpit.engine.kernels.shapes import cdiv, check_size, rows_of_counts, total, units
+from cockpit.engine.kernels.shapes import cdiv, check_size, rows_of_counts, units
 from cockpit.engine.kernels.tables import table_of
 
 MOST_VECTORS = 4
@@ -46,7 +46,7 @@ def _launch(g: Tensor, vectors: Tensor | None, bins: Bins | None, factor: float)
     splits = cdiv(tiles, each)
     sums = torch.empty(splits, 1 + many, samples, dtype=torch.float32, device=g.device)
     table = None if bins is None else table_of(bins, g.device)
-    counts = None if table is None else rows_of_counts(groups * splits, table)
+    counts, whole = (None, None) if table is None else rows_of_counts(groups * splits, table)
     width = 128 if table is None else table.width
     with on(g.device):
         scan_program[(groups * splits,)](
@@ -54,6 +54,7 @@ def _launch(g: Tensor, vectors: Tensor | None, bins: Bins | None, factor: float)
             sums if vectors is None else vectors.float().contiguous(),
             sums,
             sums if counts is None else counts,
+            sums if whole is None else whole,
             sums if table is None else table.values,
             samples,
             count,
@@ -71,4 +72,4 @@ def _launch(g: Tensor, vectors: Tensor | None, bins: Bins | None, factor: float)
             maxnreg=128 if many < 3 and width < 1024 else 168,
         )
         added = sums[0] if splits == 1 else sums.sum(0)
-        return added, None if bins is None or counts is None else total(counts, bins)
+        return added, None if bins is None or whole is None else whole[: bins.count]

@@ -25,17 +25,14 @@ def check_size(size: int) -> None:
         raise ValueError(f"{size} elements per sample: the kernels take at most {2**29}, so split them")
 
 
-def rows_of_counts(programs: int, table: Table) -> Tensor:
-    """A row for each program, which sets it to zero itself."""
-    return torch.empty(programs, table.width, dtype=torch.int32, device=table.values.device)
+def rows_of_counts(programs: int, table: Table) -> tuple[Tensor, Tensor]:
+    """A row for each program, which sets it to zero itself; and one for all, where counts may exceed 32 bits."""
+    device = table.values.device
+    each = torch.empty(programs, table.width, dtype=torch.int32, device=device)
+    return each, torch.zeros(table.width, dtype=torch.int64, device=device)
 
 
 def joint_counts(gradient: Bins, parameter: Bins, device: torch.device) -> Tensor:
     """Zeros [copies, gradient bins, parameter bins]: with copies, few programs add to the same place at a time."""
     copies = max(1, min(32, CELLS // (gradient.count * parameter.count)))
     return torch.zeros(copies, gradient.count, parameter.count, dtype=torch.int64, device=device)
-
-
-def total(rows: Tensor, bins: Bins) -> Tensor:
-    """Add the rows up; only now may counts exceed 32 bits."""
-    return rows[:, : bins.count].sum(0, dtype=torch.int64)

@@ -75,8 +75,10 @@ def clear(row, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def settle(row, seen, negative, other, table, WIDTH: tl.constexpr):
-    """Add what was seen beyond the first edges, and the signs of the rest."""
-    tl.atomic_add(row + tl.arange(0, WIDTH), seen, mask=seen > 0, sem="relaxed")
-    tl.atomic_add(row + number(table, BELOW), negative, sem="relaxed")
-    tl.atomic_add(row + number(table, ZERO), other, sem="relaxed")
+def settle(row, seen, negative, other, whole, table, WIDTH: tl.constexpr):
+    """Add up what this program counted, beyond the first edges and the signs of the rest, and add it to the whole."""
+    tl.debug_barrier()  # all threads have added to the row
+    k = tl.arange(0, WIDTH)
+    mine = tl.atomic_add(row + k, seen, sem="relaxed") + seen
+    mine += tl.where(k == number(table, BELOW), negative, 0) + tl.where(k == number(table, ZERO), other, 0)
+    tl.atomic_add(whole + k, mine.to(tl.int64), mask=(mine != 0) & (k < WIDTH - 1), sem="relaxed")
