@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
+import numpy as np
+
 from cockpit.core.errors import Undefined
+from cockpit.engine.block import Block, Lines
 from cockpit.engine.line import Line, LineEnd
 from cockpit.engine.needs import LINE
 from cockpit.engine.observation import Observation
@@ -44,3 +47,20 @@ class Departure:
             step.line = Line.between(self.step, self.length, self.end, step.end(self.length, LINE))
         except Undefined as reason:
             step.line = str(reason)
+
+
+def leave_together(departures: Sequence[Departure], block: Block) -> None:
+    """The same as ``leave`` of each, or ``Undefined`` if one of them is unusual."""
+    lengths = block.lengths()
+    ends = block.ends(lengths, START)
+    for departure, length, end in zip(departures, lengths.tolist(), ends.T.tolist(), strict=True):
+        departure.length, departure.end = length, LineEnd._make(end)
+
+
+def arrive_together(departures: Sequence[Departure], block: Block) -> None:
+    """The same as ``arrive`` of each, or ``Undefined`` if one of them is unusual."""
+    starts = [departure.end for departure in departures]
+    if any(isinstance(start, str) for start in starts):
+        raise Undefined("a line never began")
+    lengths = np.array([departure.length for departure in departures])
+    block.lines = Lines(lengths, np.array(starts).T, block.ends(lengths, LINE))

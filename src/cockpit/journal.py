@@ -50,11 +50,11 @@ class Journal:
                 self._warned.add((record.name, record.reason))
                 log.info("%s is undefined at step %d: %s", record.name, step, record.reason)
 
-    def note(self, step: int, name: str, value: float) -> None:
-        """Keep a circumstance of a tracked step."""
-        record = Record(step, name, SCALAR, float(value))
-        self.context.append(record)
-        self._waiting.append(record)
+    def note(self, step: int, circumstances: Mapping[str, float]) -> None:
+        """Keep the circumstances of a tracked step."""
+        noted = [Record(step, name, SCALAR, float(value)) for name, value in circumstances.items()]
+        self.context.extend(step, noted)
+        self._waiting.extend(noted)
 
     def log(self, step: int, metrics: Mapping[str, Any], taken: Collection[str]) -> None:
         """Keep the user's own numbers beside the measured ones, under names that are not taken."""

@@ -1,25 +1,34 @@
 """Measures quantities as soon as the numbers they read have arrived from the device, in the order of the steps."""
 
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import repeat
 from math import isfinite
 from typing import Any
 
 import numpy as np
 import torch
 
-from cockpit.core.errors import why
-from cockpit.core.record import Record
+from cockpit.core.errors import Undefined, why
+from cockpit.core.record import Record, records
+from cockpit.departure import Departure, arrive_together, leave_together
+from cockpit.engine.block import Block, alike
 from cockpit.engine.observation import Observation
 from cockpit.journal import Journal
 from cockpit.quantities._base import Measured, Quantity, SingleStepQuantity
 
+log = logging.getLogger("cockpit")
+
 LIMIT = 64  # steps that may wait; then training waits for the device
-TOGETHER = 16  # steps that are measured in one go: what a step needs is then in the processor's caches
+TOGETHER = 48  # steps that are measured in one go: some work is then done once, on what is in the caches
 LATE = 0.05  # seconds that the first of them may wait
 SAMPLED = 16  # the time of a quantity is taken at every so manieth measurement: asking the clock costs as much
+ROOM = 2**20  # numbers of steps that are measured at once: 8 MB; with more of them Python is not what takes long
+OURS = "cockpit.quantities."
 
 
 @dataclass(slots=True)
@@ -27,9 +36,11 @@ class Waiting:
     """What is to be done when the numbers of a step are there."""
 
     step: Observation
-    actions: list[Callable[[], None]] = field(default_factory=list)
-    quantities: list[tuple[Sequence[Quantity], int]] = field(default_factory=list)  # and the step to record under
-    last: list[Callable[[], None]] = field(default_factory=list)
+    check: Callable[[], None] | None = None  # a first look at the numbers, which may change what they mean
+    arriving: Departure | None = None  # where the step before began
+    quantities: list[tuple[Sequence[Quantity], int]] = field(default_factory=list)  # under which step, from this one
+    leaving: Departure | None = None
+    end: Callable[[], None] | None = None  # what comes last; None: the step goes on
     since: float = field(default_factory=time.perf_counter)
 
 
@@ -39,10 +50,10 @@ class Measurements:
     def __init__(self, journal: Journal, book: Callable[[str, float, int], None]) -> None:
         self._journal, self._book = journal, book
         self._waiting: deque[Waiting] = deque()
-        self._count = 0
+        self._count, self._complained = 0, False
 
     def of(self, step: Observation) -> Waiting:
-        """What is to be done with a step: first the actions, then the quantities, then what comes last."""
+        """What is to be done with a step."""
         if not self._waiting or self._waiting[-1].step is not step:
             self._waiting.append(Waiting(step))
         return self._waiting[-1]
@@ -54,11 +65,11 @@ class Measurements:
         """
         if patient:
             if quantities:
-                self.of(step).quantities.append((quantities, under))
+                self.of(step).quantities.append((quantities, under - step.step))
             return
         for quantity in quantities:
             if reads_numbers_only(quantity):
-                self.of(step).quantities.append(([quantity], under))
+                self.of(step).quantities.append(([quantity], under - step.step))
             else:
                 self.settle(wait=True)
                 self._record([quantity], step, under, timed=False)
@@ -72,52 +83,214 @@ class Measurements:
         if not waiting or not (wait or pause or self._due()):
             return not waiting
         for entry in waiting:
-            if entry.last:  # the step is complete
+            if entry.end is not None:  # the step is complete
                 entry.step.numbers.ask()
         with np.errstate(all="ignore"):  # a training run may diverge: what is not finite is recorded as such
             while waiting and (wait or len(waiting) > LIMIT or waiting[0].step.numbers.ready):
-                self._do(waiting[0])
-                if len(waiting) == 1 and not wait and not waiting[0].last:
-                    break  # the step goes on: more may come
+                entry, goes_on = waiting[0], len(waiting) == 1 and not wait and waiting[0].end is None
+                if goes_on and not pause and self._patient(entry):
+                    break
+                together = self._complete(wait)
+                if len(together) > 1:
+                    self._do_together(together)
+                    continue
+                self._do(entry)
+                if goes_on:
+                    break  # more may come
                 waiting.popleft()
         return not waiting
 
+    def _complete(self, wait: bool) -> list[Waiting]:
+        """The first steps that have ended and whose numbers are there."""
+        found = []
+        for entry in self._waiting:
+            if entry.end is None or not (wait or entry.step.numbers.ready):
+                break
+            found.append(entry)
+        return found
+
+    def _patient(self, entry: Waiting) -> bool:
+        """Whether a step may be measured with later ones; one whose numbers were looked at already never waits."""
+        return not entry.step.prompt and self._count > SAMPLED
+
     def _due(self) -> bool:
-        """Whether steps are to be measured now; one whose numbers were looked at already never waits."""
+        """Whether steps are to be measured now."""
         first = self._waiting[0]
-        few = len(self._waiting) <= TOGETHER and not first.step.prompt and self._count > SAMPLED
+        few = len(self._waiting) <= TOGETHER and self._patient(first)
         return not few or time.perf_counter() - first.since > LATE
 
     def _do(self, entry: Waiting) -> None:
-        for action in entry.actions:
-            action()
+        """One step on its own."""
+        if entry.check is not None:
+            entry.check()
+        if entry.arriving is not None:
+            entry.arriving.arrive(entry.step)
         timed = self._count < SAMPLED or self._count % SAMPLED == 0
         self._count += 1
-        for quantities, under in entry.quantities:
-            self._record(quantities, entry.step, under, timed)
-        for action in entry.last:
-            action()
-        entry.actions, entry.quantities = [], []
+        for quantities, shift in entry.quantities:
+            self._record(quantities, entry.step, entry.step.step + shift, timed)
+        if entry.leaving is not None:
+            entry.leaving.leave(entry.step)
+        if entry.end is not None:
+            entry.end()
+        entry.check, entry.arriving, entry.quantities = None, None, []
+
+    def _do_together(self, entries: list[Waiting]) -> None:
+        """Steps that have ended: those that are alike are measured at once, recorded is each in its turn."""
+        try:
+            found = Together(entries, self._book).records()
+        except Exception as error:  # a fault of ours
+            if not self._complained:
+                log.warning("steps are measured one by one: %s", why(error))
+            self._complained, found = True, {}
+        for entry in entries:
+            columns = found.get(id(entry))
+            if columns is None or entry.end is None:
+                self._do(entry)
+            else:
+                self._count += 1
+                for (quantities, shift), measured in zip(entry.quantities, columns, strict=True):
+                    self._keep(quantities, entry.step.step + shift, measured)
+                entry.end()
+            self._waiting.popleft()
 
     def _record(self, quantities: Sequence[Quantity], step: Observation, under: int, timed: bool) -> None:
-        records = []
+        measured = []
         for quantity in quantities:
             begin = time.perf_counter() if timed else 0.0
-            try:
-                measured = quantity.measure(step) if quantity._compute is None else _computed(quantity, step)
-                records.append(_as_record(quantity, under, measured))
-            except Exception as error:  # undefined, or a fault of ours: never one of the user's loop
-                records.append(Record(under, quantity.name, quantity.kind, None, why(error)))
+            measured.append(_measured(quantity, step, under))
             if timed:
                 self._book(quantity.name, time.perf_counter() - begin, 1)
-        self._journal.extend(under, records)
-        for quantity, record in zip(quantities, records, strict=True):
+        self._keep(quantities, under, measured)
+
+    def _keep(self, quantities: Sequence[Quantity], under: int, measured: Sequence[Record]) -> None:
+        self._journal.extend(under, measured)
+        for quantity, record in zip(quantities, measured, strict=True):
             quantity.keep(under, record.value)
+
+
+class Together:
+    """Steps that have ended, measured in blocks of those that are alike.
+
+    Nothing is recorded here, and whatever is done may be done again: where a step is unusual, or a quantity cannot
+    measure several, each step is looked at on its own.
+    """
+
+    def __init__(self, entries: Sequence[Waiting], book: Callable[[str, float, int], None]) -> None:
+        self._book = book
+        self._groups: list[tuple[list[Waiting], Block | None]] = []
+        for group in _groups(entries):
+            block = Block([entry.step for entry in group]) if len(group) > 1 else None
+            usual = block is not None and (group[0].check is None or block.settled())
+            self._groups.append((group, block if usual else None))
+
+    def records(self) -> dict[int, tuple[Sequence[Record], ...]]:
+        """What is to be recorded, for each entry of which more than one is alike, by its ``id``."""
+        for group, block in self._groups:  # before any arrives: the next step may be of another kind
+            self._leave(group, block)
+        found: dict[int, tuple[Sequence[Record], ...]] = {}
+        for group, block in self._groups:
+            if block is not None:
+                self._arrive(group, block)
+                columns = [self._columns(group, block, *each) for each in group[0].quantities]
+                rows = zip(*columns, strict=True) if columns else repeat(())
+                found.update(zip(map(id, group), rows, strict=False))
+        return found
+
+    def _leave(self, group: list[Waiting], block: Block | None) -> None:
+        departures = [entry.leaving for entry in group if entry.leaving is not None]
+        if block is not None and departures:
+            with suppress(Undefined):
+                leave_together(departures, block)
+                return
+        for entry in group:
+            if block is None and entry.check is not None:
+                entry.check()
+            if entry.leaving is not None:
+                entry.leaving.leave(entry.step)
+
+    def _arrive(self, group: list[Waiting], block: Block) -> None:
+        departures = [entry.arriving for entry in group if entry.arriving is not None]
+        if departures:
+            try:
+                arrive_together(departures, block)
+            except Undefined:
+                _arrive_singly(group)
+
+    def _columns(
+        self, group: list[Waiting], block: Block, quantities: Sequence[Quantity], shift: int
+    ) -> Iterator[tuple[Record, ...]]:
+        """The records of some quantities, for each step."""
+        unders, columns = [step.step + shift for step in block.steps], []
+        for quantity in quantities:
+            begin = time.perf_counter()
+            found = _series(quantity, block, unders)
+            if found is None:
+                _arrive_singly(group)
+                found = [_measured(quantity, step, under) for step, under in zip(block.steps, unders, strict=True)]
+            columns.append(found)
+            self._book(quantity.name, time.perf_counter() - begin, len(group))
+        return zip(*columns, strict=True)
+
+
+def _arrive_singly(group: list[Waiting]) -> None:
+    for entry in group:
+        if entry.arriving is not None and entry.step.line is None:
+            entry.arriving.arrive(entry.step)
+
+
+def _groups(entries: Sequence[Waiting]) -> list[list[Waiting]]:
+    """Steps of a kind: with lines between every other step there are two kinds."""
+    groups: list[list[Waiting]] = []
+    for entry in entries:
+        for group in groups:
+            if _same(group[0], entry):
+                group.append(entry)
+                break
+        else:
+            groups.append([entry])
+    return [part for group in groups for part in _parts(group)]
+
+
+def _parts(group: list[Waiting]) -> Iterator[list[Waiting]]:
+    most = max(1, ROOM // max(1, group[0].step.numbers.size))
+    for begin in range(0, len(group), most):
+        yield group[begin : begin + most]
+
+
+def _same(one: Waiting, other: Waiting) -> bool:
+    """Whether the same is to be done with both."""
+    return (
+        (one.check is None) is (other.check is None)
+        and (one.arriving is None) is (other.arriving is None)
+        and (one.leaving is None) is (other.leaving is None)
+        and one.quantities == other.quantities
+        and alike(one.step, other.step)
+    )
+
+
+def _series(quantity: Quantity, block: Block, unders: Sequence[int]) -> list[Record] | None:
+    """Measure several steps at once; None if this quantity cannot, or not these steps."""
+    if not type(quantity).__module__.startswith(OURS):  # a subclass may have changed anything
+        return None
+    try:
+        series = quantity.measure_together(block)
+    except Exception:
+        return None
+    return None if series is None else records(unders, quantity.name, quantity.kind, series.values, series.details)
+
+
+def _measured(quantity: Quantity, step: Observation, under: int) -> Record:
+    try:
+        measured = quantity.measure(step) if quantity._compute is None else _computed(quantity, step)
+        return _as_record(quantity, under, measured)
+    except Exception as error:  # undefined, or a fault of ours: never one of the user's loop
+        return Record(under, quantity.name, quantity.kind, None, why(error))
 
 
 def reads_numbers_only(quantity: Quantity) -> bool:
     """A user's subclass of a quantity of ours may look at anything."""
-    ours = type(quantity).measure.__module__.startswith("cockpit.quantities.")
+    ours = type(quantity).measure.__module__.startswith(OURS)
     return quantity.deferred and ours and quantity._compute is None
 
 

@@ -244,9 +244,9 @@ class Tracker:
             self.settings.regularised |= step.regularised
         elif step.reduction.of_mean:
             of_mean = step.reduction.of_mean
-            self._measurements.of(step).actions.append(lambda: self._check_regularised(step, of_mean))
+            self._measurements.of(step).check = lambda: self._check_regularised(step, of_mean)
         if departure is not None:
-            self._measurements.of(step).actions.append(lambda: departure.arrive(step))
+            self._measurements.of(step).arriving = departure
 
     def _check_regularised(self, step: Observation, of_mean: Mapping[str, bool]) -> None:
         """A term that no sample contributes was added to the loss: what was projected on the gradient is wrong."""
@@ -317,8 +317,10 @@ class Tracker:
             step.numbers.send()
         seconds = recorder.seconds + time.perf_counter() - begin
         due = bool(self._due)
-        self._measurements.of(step).last.append(lambda: self._end(step, seconds, due))
+        self._measurements.of(step).end = lambda: self._end(step, seconds, due)
         step.release()
+        if departure is not None:
+            departure.direction = {}  # as large as the model, and the line has been looked along
         self._measurements.settle()
         recorder.seconds += time.perf_counter() - begin
         self.pace.spend(recorder.seconds)
@@ -349,7 +351,7 @@ class Tracker:
         if step.update is None or not self._agenda.leaving:
             return
         departure.direction = step.reduction.directions
-        self._measurements.of(step).last.append(lambda: departure.leave(step))
+        self._measurements.of(step).leaving = departure
 
     def abandon(self) -> None:
         """Forget the current step: the loop was left."""
@@ -378,11 +380,12 @@ class Tracker:
 
     def _circumstances(self, step: Observation, seconds: float) -> None:
         """Record what a reader needs to judge the values of a step."""
-        for group, (rate, _) in enumerate(step.learning_rates):
-            self.journal.note(step.step, f"learning_rate[{group}]" if group else "learning_rate", rate)
+        rates = enumerate(step.learning_rates)
+        noted = {f"learning_rate[{group}]" if group else "learning_rate": rate for group, (rate, _) in rates}
         if step.batch_size:
-            self.journal.note(step.step, "batch_size", step.batch_size)
-        self.journal.note(step.step, "tracking_seconds", seconds)
+            noted["batch_size"] = step.batch_size
+        noted["tracking_seconds"] = seconds
+        self.journal.note(step.step, noted)
 
 
 def _device(parameters: Mapping[str, Tensor]) -> str:

@@ -20,6 +20,17 @@ def test_counts_are_exact_and_the_parts_add_up() -> None:
     assert histogram.as_dict()["hist"] == histogram.counts.tolist()
 
 
+def test_several_at_once_are_those_built_one_by_one() -> None:
+    edges, names = (np.linspace(0, 1, 4),), ("a", "b")
+    rows = np.zeros((5, 6))
+    rows[0, [0, 5]], rows[2, 3], rows[3], rows[4, 1] = (1, 255), 256, 2**33, 7
+    for some in (rows, rows[:2], rows[1:2], rows[:, ::-1]):
+        for row, made in zip(some, Histogram.several(edges, names, some), strict=True):
+            expected = Histogram.from_rows(edges, names, row)
+            assert made == expected
+            assert [part.dtype for part in made.sparse()[1:]] == [part.dtype for part in expected.sparse()[1:]]
+
+
 def test_a_later_record_replaces_an_earlier_one() -> None:
     history = History()
     history.append(Record(3, "Loss", Kind.SCALAR, 1.0))

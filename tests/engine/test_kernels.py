@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cockpit.engine import kernels
 from cockpit.engine.binning import Bins
-from cockpit.engine.kernels import devices, shapes, tables
+from cockpit.engine.kernels import devices, tables
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and os.environ.get("COCKPIT_TRITON") == "interpret"
 DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"
@@ -136,11 +136,6 @@ def test_a_table_is_made_once() -> None:
     assert table.width == 128
     assert tables.table_of(Bins(128, -1.0, 1.0), torch.device("cpu")).width == 256
     assert tables.table_of(Bins(1000, -1.0, 1.0), torch.device("cpu")).width == 1024
-
-
-def test_totals_exceed_32_bits() -> None:
-    rows = torch.full((5, 128), 2**31 - 1, dtype=torch.int32)
-    assert shapes.total(rows, COMMON).tolist() == [5 * (2**31 - 1)] * 100
 
 
 def test_not_usable_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

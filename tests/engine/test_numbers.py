@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cockpit.engine.numbers import Numbers, pack
+from cockpit.engine.numbers import Columns, Numbers, pack
 
 TENSORS = {
     "a": torch.tensor([1.5, 2.5]),
@@ -81,3 +81,42 @@ def test_what_is_packed_anew_replaces_what_was_read() -> None:
         numbers.put_packed(*pack({"a": torch.tensor([value])}))
         assert numbers.values("a") == [value]
         assert numbers.values("a") == [value]
+
+
+def sent(shift: float) -> Numbers:
+    numbers = Numbers()
+    numbers.put_packed(*pack({key: tensor + shift for key, tensor in TENSORS.items()}))
+    numbers.send()
+    return numbers
+
+
+def test_numbers_that_are_packed_alike_are_rows() -> None:
+    one, other = sent(0.0), sent(1.0)
+    for numbers, value in ((one, 4.0), (other, 5.0)):
+        numbers.put("c", torch.tensor(value))  # put last: this counts
+        numbers.put("late", torch.tensor([value, 0.5]))
+    assert one.alike(other)
+    columns = Columns([one, other])
+    assert columns["a"].tolist() == [[1.5, 2.5], [2.5, 3.5]]
+    assert columns["b", 1].shape == (2, 2)
+    assert columns["c"].tolist() == [[4.0], [5.0]]
+    assert columns["late"].dtype == "float64"
+    assert "late" in columns
+    assert "z" not in columns
+
+
+def test_numbers_that_are_not_alike() -> None:
+    one = sent(0.0)
+    different = [sent(0.0) for _ in range(5)]
+    different[0].put("c", torch.tensor(1.0))
+    different[1].drop("a")
+    different[2].put_packed(*pack(TENSORS))
+    different[3].put_packed(*pack({"more": TENSORS["a"]}))
+    different[3].send()
+    different[4] = Numbers()
+    different[4].put_packed(*pack({"a": TENSORS["a"]}))
+    different[4].send()
+    assert one.alike(sent(1.0))
+    for other in different:
+        assert not one.alike(other)
+        assert not other.alike(one)

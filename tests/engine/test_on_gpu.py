@@ -191,3 +191,10 @@ def test_familiar_steps_run_on_the_thread_of_the_training_and_change_nothing() -
     assert threading.get_ident() not in elsewhere
     assert here[-1] == threading.get_ident()
     assert all(torch.equal(one, other) for one, other in zip(plain, seen, strict=True))
+
+
+def test_counts_exceed_32_bits() -> None:
+    row, col = torch.full((64, 8192), 1e-3, device="cuda"), torch.full((64, 16384), -1e-3, device="cuda")
+    if kernels.usable(row):
+        counts = kernels.outer_1d(row, col, 1.0, BINS[0]).tolist()
+        assert counts[BINS[0].near_zero[1]] == sum(counts) == 64 * 8192 * 16384

@@ -1,6 +1,7 @@
 """Histograms as values: edges, and exact integer counts per parameter, kept sparse."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from math import prod
 from typing import Any, Self
 
@@ -30,12 +31,32 @@ class Histogram:
         histogram._set(edges, names, rows.reshape(-1))
         return histogram
 
+    @classmethod
+    def several(cls, edges: tuple[NDArray[np.float64], ...], names: tuple[str, ...], rows: NDArray[Any]) -> list[Self]:
+        """Build one from each row: the counts of all parameters, one after the other."""
+        filled = (rows != 0).reshape(-1).nonzero()[0]
+        first = np.arange(len(rows) + 1) * rows.shape[1]
+        ends = np.searchsorted(filled, first)
+        of = np.repeat(np.arange(len(rows)), ends[1:] - ends[:-1])
+        places = filled - first[of]
+        counts, places = rows[of, places], places.astype(np.int32)
+        spans = list(pairwise(ends.tolist()))
+        if not len(counts) or counts.max() < 2**8:
+            narrow = counts.astype(np.uint8)
+            parts = [narrow[begin:end] for begin, end in spans]
+        else:
+            parts = [_narrowed(counts[begin:end]) for begin, end in spans]
+        return [
+            cls.from_sparse(edges, names, places[begin:end], part)
+            for (begin, end), part in zip(spans, parts, strict=True)
+        ]
+
     def _set(self, edges: tuple[NDArray[np.float64], ...], names: tuple[str, ...], flat: NDArray[Any]) -> None:
         self.edges, self._names = edges, names
         filled = (flat != 0).nonzero()[0]  # of truth values: faster than of numbers
         counts: NDArray[Any] = flat[filled]
         self._places: NDArray[Any] = filled.astype(np.int32)  # parameter * bins + bin, increasing
-        self._counts: NDArray[Any] = counts.astype(_narrowest(int(np.maximum.reduce(counts)) if len(counts) else 0))
+        self._counts: NDArray[Any] = _narrowed(counts)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -93,6 +114,10 @@ class Histogram:
 
     def __repr__(self) -> str:
         return f"Histogram({self.counts.sum()} elements, bins {self.counts.shape}, {len(self._names)} parameters)"
+
+
+def _narrowed(counts: NDArray[Any]) -> NDArray[Any]:
+    return counts.astype(_narrowest(int(np.maximum.reduce(counts)) if len(counts) else 0))
 
 
 def _narrowest(largest: int) -> type[np.unsignedinteger[Any]]:

@@ -19,7 +19,11 @@ class History:
     def extend(self, step: int, records: Sequence[Record]) -> None:
         """Keep records of one step; without any, the step stays unknown."""
         if records:
-            self._steps.setdefault(step, {}).update([(record.name, record) for record in records])
+            known = self._steps.get(step)
+            if known is None:
+                known = self._steps[step] = {}
+            for record in records:
+                known[record.name] = record
 
     def __iter__(self) -> Iterator[Record]:
         for step in sorted(self._steps):

@@ -5,7 +5,7 @@ far ahead. So results are packed into one vector, copied in the background, and 
 """
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
@@ -205,6 +205,21 @@ class Numbers:
             found = self._lists[key] = (self._find(key)[0] if here is None else here.ravel()).tolist()
         return found
 
+    @property
+    def size(self) -> int:
+        """How many numbers were sent."""
+        return sum(parcel.manifest.size for parcel in self._sent)
+
+    def alike(self, other: "Numbers") -> bool:
+        """Whether the same results are at the same places of one vector each, complete and right."""
+        if not (self._whole() and other._whole()) or self._here.keys() != other._here.keys():
+            return False
+        mine, others = self._sent[0].manifest, other._sent[0].manifest
+        return mine is others or mine.places == others.places
+
+    def _whole(self) -> bool:
+        return len(self._sent) == 1 and not (self._waiting or self._packed or self._dropped)
+
     def _find(self, key: Key) -> tuple[Values, tuple[int, ...]]:
         if self._waiting or self._packed:
             self.send()
@@ -214,3 +229,21 @@ class Numbers:
                 begin, end, shape = place
                 return parcel.read()[begin:end], shape
         raise KeyError(key)
+
+
+class Columns:
+    """Numbers that are :meth:`~Numbers.alike`, one row for each, in double precision."""
+
+    def __init__(self, many: Sequence[Numbers]) -> None:
+        self._many, self._places = many, many[0]._sent[0].manifest.places
+        self._rows = np.array([numbers._sent[0].read() for numbers in many])
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._places or key in self._many[0]._here
+
+    def __getitem__(self, key: Key) -> Values:
+        """The numbers of a key; each row is flat."""
+        if key in self._many[0]._here:  # put since, or the same
+            return np.array([numbers._here[key].ravel() for numbers in self._many], dtype=np.float64)
+        begin, end, _ = self._places[key]
+        return self._rows[:, begin:end]

@@ -7,6 +7,7 @@ read later, when training has long gone on: most quantities read nothing else.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from math import sqrt
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from cockpit.core.errors import Undefined
 from cockpit.engine import derived
 from cockpit.engine.binning import Bins
 from cockpit.engine.lanczos import Eigenpair
-from cockpit.engine.line import Line, LineEnd
+from cockpit.engine.line import Line, LineEnd, unseen_by
 from cockpit.engine.microbatch import Microbatch, Vectors, summed
 from cockpit.engine.motion import Motion
 from cockpit.engine.needs import (
@@ -44,6 +45,7 @@ from cockpit.engine.vectors import square_distances, square_norms
 
 Numeric = NDArray[np.float64]
 LOSS = "loss"
+OVER = Reduction([], {}, {}, 0, Numbers(), set(), False, 0.0)  # of a step whose gradients are let go
 NEW_REGULARISER = "a regularisation term appeared in the loss at this step; the next steps are measured without it"
 
 
@@ -177,9 +179,9 @@ class Observation:
         """The step is over: let go of everything but the numbers."""
         self.parameters, self.gradient, self.update, self.start = {}, {}, None, {}
         self.root, self.leaves = None, []
-        self.reduction = Reduction([], {}, {}, self.batch_size, self.numbers, self.regularised, False, 0.0)
+        self.reduction = OVER
         for micro in self.microbatches:
-            micro.forms, micro.diagonals = {}, {}
+            micro.forms, micro.diagonals, micro.raw = {}, {}, None
 
     # ---- individual gradients
 
@@ -280,7 +282,7 @@ class Observation:
         """Euclidean length of the ``GRADIENT``, the ``UPDATE`` or the ``DISTANCE`` of each parameter."""
         if key == UPDATE and UPDATE not in self.numbers:
             raise Undefined("the optimizer took no step")
-        return {name: square**0.5 for name, square in self._squares(key).items()}
+        return {name: sqrt(square) for name, square in self._squares(key).items()}
 
     # ---- curvature
 
@@ -327,7 +329,7 @@ class Observation:
 
     def length(self) -> float:
         """Length of the update."""
-        return float(sum(self._squares(UPDATE).values()) ** 0.5)
+        return sqrt(sum(self._squares(UPDATE).values()))
 
     def end(self, length: float, key: str) -> LineEnd:
         """Loss and slope here along a step of the given length, with the variance of their means (the data part)."""
@@ -339,11 +341,10 @@ class Observation:
             raise Undefined("a batch of one sample has no variance")
         seen, spread, typical = self.numbers.values((LOSSES, "moments"))
         seen, spread, typical, whole = seen * unit, spread * unit**2, typical * unit, self.loss
-        rounding = 1e-3 if self.half is None else 5e-2
-        if not self.regularised and abs(seen - whole) > rounding * max(typical, abs(whole)):
+        if not self.regularised and abs(seen - whole) > unseen_by(self.half) * max(typical, abs(whole)):
             raise Undefined("a part of the loss depends on the samples but was not seen; use pit.loss for all of it")
         slope, scatter, _ = self.numbers.values((key, "moments"))
-        return LineEnd(seen, slope / length, spread / size, scatter / length**2 / size)
+        return LineEnd(seen, slope / length, spread / size, scatter / (length * length) / size)
 
     def unsettled(self) -> set[str]:
         """Parameters whose gradient turns out to have a part that no sample contributed, not known before."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cockpit.engine.numbers import Harbour, Manifest, Parcel, Values
 
-ROWS = 32
+ROWS = 64
 MOST = 2**23  # bytes
 
 
@@ -55,12 +55,13 @@ class Reel:
 class Row:
     """One step's results on a reel; for a reader like a parcel of their own."""
 
-    __slots__ = ("_index", "_parcel", "_reel", "manifest", "place")
+    __slots__ = ("_index", "_parcel", "_read", "_reel", "manifest", "place")
 
     def __init__(self, reel: Reel, place: int, manifest: Manifest) -> None:
         self._reel, self.place, self.manifest = reel, place, manifest
         self._parcel: Parcel | None = None
         self._index = 0
+        self._read: Values | None = None
 
     def follow(self, parcel: Parcel, index: int) -> None:
         """The row travels in a parcel with others."""
@@ -78,7 +79,9 @@ class Row:
 
     def read(self) -> Values:
         """Wait for the copy."""
-        self.ask()
-        assert self._parcel is not None
-        begin = self._index * self.manifest.size
-        return self._parcel.read()[begin : begin + self.manifest.size]
+        if self._read is None:
+            self.ask()
+            assert self._parcel is not None
+            begin = self._index * self.manifest.size
+            self._read = self._parcel.read()[begin : begin + self.manifest.size]
+        return self._read

@@ -1,12 +1,20 @@
 """NormTest, InnerTest, OrthoTest: how far individual gradients stray from their mean."""
 
 from abc import abstractmethod
+from math import sqrt
+from typing import TypeVar
+
+import numpy as np
 
 from cockpit.core.errors import Undefined
 from cockpit.core.kinds import Cost
+from cockpit.engine.block import Block, finite
 from cockpit.engine.needs import DOT_GRAD, SQ_NORM, Need
+from cockpit.engine.numbers import Values
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import SingleStepQuantity
+from cockpit.quantities._base import Series, SingleStepQuantity
+
+Number = TypeVar("Number", float, Values)  # of one step, or of several
 
 
 class _GradientTest(SingleStepQuantity):
@@ -27,11 +35,19 @@ class _GradientTest(SingleStepQuantity):
         if mean == 0:
             raise Undefined("the gradient is zero")
         squared = self._squared(norms, inner, size) / (size * (size - 1))
-        return max(squared, 0.0) ** 0.5 if squared == squared else squared
+        return sqrt(max(squared, 0.0)) if squared == squared else squared
+
+    def measure_together(self, block: Block) -> Series:
+        """The same, of several steps."""
+        size = block.batch_size
+        if size < 2:
+            raise Undefined("a batch of one sample has no variance")
+        squared = self._squared(*block.scatter, size) / (size * (size - 1))
+        return Series(finite(np.sqrt(np.maximum(squared, 0.0))).tolist())
 
     @staticmethod
     @abstractmethod
-    def _squared(norms: float, inner: float, size: int) -> float:
+    def _squared(norms: Number, inner: Number, size: int) -> Number:
         """B (B - 1) times the squared radius, from the sums of ||g_n||^2 / ||g||^2 and <g_n, g>^2 / ||g||^4."""
 
 
@@ -42,7 +58,7 @@ class NormTest(_GradientTest):
     """
 
     @staticmethod
-    def _squared(norms: float, inner: float, size: int) -> float:
+    def _squared(norms: Number, inner: Number, size: int) -> Number:
         return norms - size
 
 
@@ -53,7 +69,7 @@ class InnerTest(_GradientTest):
     """
 
     @staticmethod
-    def _squared(norms: float, inner: float, size: int) -> float:
+    def _squared(norms: Number, inner: Number, size: int) -> Number:
         return inner - size
 
 
@@ -64,5 +80,5 @@ class OrthoTest(_GradientTest):
     """
 
     @staticmethod
-    def _squared(norms: float, inner: float, size: int) -> float:
+    def _squared(norms: Number, inner: Number, size: int) -> Number:
         return norms - inner
