@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from cockpit.engine import native
@@ -190,3 +191,31 @@ def test_joint_histograms_of_many_samples_on_two_threads_are_exact(steps: tuple[
     assert torch.equal(
         native.joint_counts(row, col.abs(), theta, bins, beside), by_hand(row, col.abs(), theta, bins, beside)
     )
+
+
+def test_small_operations_are_as_torch_does_them() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(9, 14, generator=generator)
+    assert torch.equal(native.scaled(x[:, ::2], 0.3), x[:, ::2] * 0.3)
+    for rows in (list(x), [row.long() for row in 5 * x], [row[::2] for row in x.double()]):
+        assert torch.equal(native.stack(rows), torch.stack(rows))
+
+
+@pytest.mark.parametrize("size", [1.0, 90.0, 1e30])
+def test_cross_entropy_is_as_in_double_precision(size: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits, targets = size * torch.randn(13, 7, generator=generator), torch.randint(7, (13,), generator=generator)
+    targets[3] = -100
+    found = native.cross_entropy(logits[:, :], targets, -100)
+    wanted = F.cross_entropy(logits.double(), targets, reduction="none")
+    assert found.tolist() == pytest.approx(wanted.tolist(), rel=3e-7, abs=1e-7)
+    assert found[3] == 0
+    spread = torch.cat([logits, logits], 1)[:, ::2]
+    assert torch.equal(native.cross_entropy(spread, targets, -100), native.cross_entropy(spread.clone(), targets, -100))
+
+
+def test_cross_entropy_of_what_is_not_finite_is_not_finite() -> None:
+    logits = torch.tensor([[0.0, float("nan"), 1.0], [float("inf"), 0.0, 0.0], [float("-inf"), 0.0, 0.0]])
+    found = native.cross_entropy(logits, torch.tensor([0, 0, 0]), -100).tolist()
+    wanted = F.cross_entropy(logits, torch.tensor([0, 0, 0]), reduction="none").tolist()
+    assert str(found) == str(wanted)

@@ -72,6 +72,7 @@ def train(
     replays: list[int] | None,
     prune: Callable[[int, Any], None] | None = None,
     quantities: Any = None,
+    before_update: Callable[[Any], None] = lambda model: None,
 ) -> Watch:
     """Train with every quantity of the presets; with ``replays``, steps are recorded and counted there."""
     make, draw = NETS[net]
@@ -90,6 +91,7 @@ def train(
             x, y = draw(generator)
             chosen.zero_grad()
             loss_fn(model(x), y).backward()
+            before_update(model)
             chosen.step()
     return pit
 
@@ -152,6 +154,17 @@ def test_a_parameter_that_moves_in_memory_is_not_read_where_it_was() -> None:
     replayed = train("perceptron", "SGD", replays, move)
     assert replays
     assert_same(train("perceptron", "SGD", None, move), replayed)
+
+
+def test_what_is_done_by_hand_before_the_update_is_no_part_of_it() -> None:
+    def decay(model: Any) -> None:
+        for parameter in model.parameters():
+            parameter.data.mul_(0.99)
+
+    replays: list[int] = []
+    replayed = train("perceptron", "SGD", replays, before_update=decay)
+    assert replays
+    assert_same(train("perceptron", "SGD", None, before_update=decay), replayed)
 
 
 def test_a_frozen_parameter_leaves_the_recording() -> None:

@@ -133,6 +133,8 @@ def _unreduced(
 def _evaluate(module: nn.Module, args: Sequence[Any]) -> Tensor:
     """The loss without its reduction."""
     if type(module) is nn.CrossEntropyLoss and len(args) == 2:  # by far the commonest: no copy of the module
+        if _few_classes(module, *args):
+            return native.cross_entropy(args[0], args[1], module.ignore_index)
         return F.cross_entropy(
             args[0],
             args[1],
@@ -145,6 +147,14 @@ def _evaluate(module: nn.Module, args: Sequence[Any]) -> Tensor:
     twin.reduction = "none"  # type: ignore[assignment]
     found: Tensor = type(module).forward(twin, *args).detach()
     return found
+
+
+def _few_classes(module: nn.CrossEntropyLoss, logits: Any, targets: Any) -> bool:
+    """Whether the loss is that of plain classes, and so small that torch takes longer to begin than it takes."""
+    if module.weight is not None or module.label_smoothing or targets.dtype is not torch.int64:
+        return False
+    small = logits.dim() == 2 and 0 < logits.numel() <= native.FEW and targets.shape == logits.shape[:1]
+    return small and targets.device.type == "cpu" and native.usable(logits)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from cockpit.engine.binning import Bins
 from cockpit.engine.outer_joint import joint
 from cockpit.engine.outer_products import Products
 from cockpit.engine.projections import outer, project, vector_of
-from cockpit.engine.vectors import square_rows
+from cockpit.engine.vectors import scaled, square_rows
 from cockpit.engine.wanted import Directions, Statistics, Wanted
 from cockpit.layers.forms import Factored, chunks, wide
 
@@ -20,7 +20,7 @@ def compute(
     found = Statistics()
     col = wide(form.col[:, 0, 0])  # [N, I]
     row = wide(form.row[:, 0, 0])  # [N, O]
-    row = row if form.factor == 1 else row * form.factor
+    row = row if form.factor == 1 else scaled(row, form.factor)
     _inner_products(found, form, row, col, wanted, directions, gradient)
     if wanted.sum_sq:
         found.sum_sq = (row.square().mT @ col.square()).reshape(form.shape)

@@ -33,7 +33,7 @@ class Program:
         self._fixed = fixed = Fixed.like(given, start, occasion)
         self._before = {name: torch.empty_like(theta) for name, theta in fixed.parameters.items()}
         self.update = {name: torch.zeros_like(theta) for name, theta in fixed.parameters.items()}
-        self._versions: list[int] = []
+        self._starts, self._ends = list(self._before.values()), list(fixed.parameters.values())
         self._harbour = Harbour()
         self._packed, self._manifest = torch.empty(0), Manifest({})
         self._reel: Reel | None = None
@@ -62,7 +62,6 @@ class Program:
         if given.line is not self._directions:
             self._take_line(given.line)
         self._seen, packed, manifest = self._first()
-        self._versions = [theta._version for theta in self._fixed.parameters.values()]
         numbers = Numbers(harbour=self._harbour)
         numbers.put_packed(packed, manifest)
         return self._fixed.numbers_only(self._seen, given, numbers)
@@ -75,9 +74,9 @@ class Program:
             torch._foreach_copy_([self.update[name] for name in foreign], [vectors[name] for name in foreign])
 
     def mark(self, parameters: Mapping[str, Tensor]) -> None:
-        """The optimizer is about to step; the parameters may have been changed by hand since the gradients came."""
-        if self._second is not None and [theta._version for theta in parameters.values()] != self._versions:
-            torch._foreach_copy_(list(self._before.values()), list(self._fixed.parameters.values()))
+        """The optimizer is about to step: only now, the parameters may be changed by hand until then."""
+        if self._second is not None:
+            torch._foreach_copy_(self._starts, self._ends)
 
     def step(self, seen: Observation, untouched: bool) -> None:
         """The optimizer has stepped."""
@@ -97,8 +96,6 @@ class Program:
         needs, seen = self._fixed.occasion.needs, self._fixed.observation()
         line = {name: Direction(vector) for name, vector in self.update.items()} if LINE in needs else None
         seen.prepare(needs, line)
-        if UPDATE in self._fixed.occasion.due:
-            torch._foreach_copy_(list(self._before.values()), list(self._fixed.parameters.values()))
         self._packed, self._manifest = seen.numbers.packed(ROWS)
         return seen, self._packed, self._manifest
 

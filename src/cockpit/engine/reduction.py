@@ -28,6 +28,7 @@ from cockpit.engine.needs import (
 )
 from cockpit.engine.numbers import Key, Numbers
 from cockpit.engine.statistics import Direction, Statistics, Wanted
+from cockpit.engine.vectors import stack
 from cockpit.layers.forms import AnyForm, Dense, Factored, convolutions_round
 
 START = "start"  # <g_n, update>
@@ -253,16 +254,16 @@ def stacked(rows: list[Statistics], wanted: Wanted) -> dict[Key, Tensor]:
     """The small numbers of all parameters, one row for each."""
     numbers: dict[Key, Tensor] = {}
     if wanted.sq_norm:
-        numbers[SQ_NORM] = torch.stack([_known(row.sq_norm) for row in rows])
+        numbers[SQ_NORM] = stack([_known(row.sq_norm) for row in rows])
     if rows[0].dot_mean is not None or DOT_GRAD in rows[0].dots:
-        numbers[DOT_GRAD] = torch.stack([_dot_mean(row) for row in rows])
+        numbers[DOT_GRAD] = stack([_dot_mean(row) for row in rows])
     along = [row.dots[LINE] for row in rows if LINE in row.dots]
     if along:
-        numbers[LINE] = torch.stack(along)
+        numbers[LINE] = stack(along)
     if wanted.abs_max:
         numbers[ABS_MAX] = torch.stack([_known(row.abs_max) for row in rows])
     for bins in wanted.hist1d:
-        numbers[Hist1d(bins)] = torch.stack([row.hist1d[bins] for row in rows])
+        numbers[Hist1d(bins)] = stack([row.hist1d[bins] for row in rows])
     for pair in wanted.hist2d:
         numbers[Hist2d(*pair)] = torch.stack([row.hist2d[pair] for row in rows])
     return numbers

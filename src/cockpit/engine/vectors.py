@@ -113,3 +113,15 @@ def _square_distance(end: Flat, start: Flat) -> float:
             apart = np.subtract(some, start[begin : begin + BLOCK], out=room[: some.size])
             total += _product(apart, apart)
     return total
+
+
+def scaled(x: Tensor, factor: float) -> Tensor:
+    """x * factor."""
+    return native.scaled(x, factor) if x.numel() <= native.LARGE and native.usable(x) else x * factor
+
+
+def stack(rows: list[Tensor]) -> Tensor:
+    """Rows one below the other."""
+    kind = rows[0].dtype
+    here = all(row.device.type == "cpu" and row.dtype is kind for row in rows)
+    return native.stack(rows) if here and native.usable() else torch.stack(rows)

@@ -17,6 +17,7 @@ from cockpit.engine.native.calls import Pointers, call, whole_numbers, witnessed
 __all__ = [
     "Pointers",
     "centres",
+    "cross_entropy",
     "joint_counts",
     "moments",
     "motion",
@@ -26,14 +27,17 @@ __all__ = [
     "problem",
     "row_products",
     "row_sums",
+    "scaled",
     "scan",
     "scatter",
     "shares",
+    "stack",
     "usable",
     "vector_sums",
     "witnessed",
 ]
 
+FEW = 2**12  # numbers up to which torch takes longer to begin than a loop to end
 LARGE = 2**16  # numbers from which on a second thread saves more than it costs to wake it
 
 SIDE_BY_SIDE = 32  # signs that are counted at once
@@ -125,6 +129,29 @@ def shares(losses: Tensor, total: Tensor, known: float, arrived: Tensor) -> Tens
     """Losses times arrived * total / their sum, or times arrived * known if that is zero; [N], double precision."""
     losses, found = losses.contiguous(), torch.empty(len(losses), dtype=torch.float64)
     call("shares", losses, len(losses), total, known, arrived, found)
+    return found
+
+
+def scaled(x: Tensor, factor: float) -> Tensor:
+    """x * factor, for few numbers."""
+    x = x.contiguous()
+    found = torch.empty_like(x)
+    call("scaled", x, x.numel(), factor, found)
+    return found
+
+
+def stack(rows: Sequence[Tensor]) -> Tensor:
+    """Rows of one shape and kind, one below the other."""
+    rows = [row.contiguous() for row in rows]
+    found = torch.empty(len(rows), *rows[0].shape, dtype=rows[0].dtype)
+    call("stacked", Pointers(rows), len(rows), rows[0].nbytes, found)
+    return found
+
+
+def cross_entropy(logits: Tensor, targets: Tensor, ignored: int) -> Tensor:
+    """Loss of each sample, for logits [N, C] and classes [N] that were trained on; for few numbers."""
+    logits, targets, found = logits.contiguous(), targets.contiguous(), torch.empty(len(logits))
+    call("cross_entropy", logits, targets, *logits.shape, ignored, found)
     return found
 
 
