@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -112,6 +112,7 @@ class Fixed:
 
     def __post_init__(self) -> None:
         self._addresses = [theta.data_ptr() for theta in self.parameters.values()]
+        self._pattern: dict[str, Any] | None = None  # of a step that is made again
 
     @classmethod
     def like(cls, given: Given, start: Mapping[str, Tensor], occasion: Occasion) -> "Fixed":
@@ -166,7 +167,17 @@ class Fixed:
         )
 
     def numbers_only(self, recorded: Observation, given: Given, numbers: Numbers) -> Observation:
-        """A step that was made again."""
+        """A step that was made again: as the first one, but for what is its own."""
+        if self._pattern is None:
+            self._pattern = self._first_again(recorded, given, numbers).__dict__
+        seen = Observation.__new__(Observation)
+        seen.__dict__.update(self._pattern)  # made in full it would take longer than what it is made for
+        seen.microbatches, seen.numbers = [_bare(given.micro, self.uncovered)], numbers
+        seen.regularised, seen._totals = set(self.occasion.regularised), {}
+        seen._eigenpair = seen._found_eigenpair()
+        return seen
+
+    def _first_again(self, recorded: Observation, given: Given, numbers: Numbers) -> Observation:
         seen = Observation(
             step=0,
             parameters={},
@@ -182,6 +193,8 @@ class Fixed:
             rounding=recorded.rounding,
         )
         seen.reduction.of_mean = recorded.reduction.of_mean
+        seen.microbatches, seen.numbers = [], Numbers()  # nothing of this step is kept
+        seen.reduction.microbatches, seen.reduction.numbers = [], seen.numbers
         return seen
 
 
