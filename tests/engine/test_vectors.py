@@ -84,3 +84,9 @@ def test_any_other_step_is_not(off: str) -> None:
         "sign": -1e-3 * g.sign(),
     }[off]
     assert followed(step, theta, g) is None
+
+
+def test_what_overflows_is_infinite_and_nobody_is_warned() -> None:
+    huge = torch.full((5,), 1e200, dtype=torch.float64)
+    assert inner(huge, huge) == float("inf")
+    assert inner(huge.repeat(1000), huge.repeat(1000)) == float("inf")

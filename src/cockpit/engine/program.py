@@ -31,7 +31,7 @@ class Program:
 
     def __init__(self, given: Given, start: Mapping[str, Tensor], occasion: Occasion, replayer: Replayer) -> None:
         self._fixed = fixed = Fixed.like(given, start, occasion)
-        self._before = {name: torch.empty_like(theta) for name, theta in fixed.parameters.items()}
+        self._before = {name: theta.clone() for name, theta in fixed.parameters.items()}
         self.update = {name: torch.zeros_like(theta) for name, theta in fixed.parameters.items()}
         self._starts, self._ends = list(self._before.values()), list(fixed.parameters.values())
         self._harbour = Harbour()

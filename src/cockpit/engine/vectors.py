@@ -97,10 +97,10 @@ def _flat(vector: Tensor) -> Flat:
 def _product(one: Flat, other: Flat) -> float:
     """<v, w>; the processor's own dot product is several times as fast as a reduction, and no threads are woken."""
     body = one.size // ROW * ROW
-    rest = float(np.dot(one[body:], other[body:]))
-    if not body:
-        return rest
     with np.errstate(over="ignore", invalid="ignore"):
+        rest = float(np.dot(one[body:], other[body:]))
+        if not body:
+            return rest
         rows = np.matmul(one[:body].reshape(-1, 1, ROW), other[:body].reshape(-1, ROW, 1))
         return rest + float(rows.sum(dtype=np.float64))
 
