@@ -131,13 +131,15 @@ def _dots(title: str, rows: Data, sort: list[str], limits: tuple[float, float], 
         "encoding": {"x": x, "y": y, "color": colour, "shape": shape},
     }
     lesser = ("right", -8, 0) if alone else ("center", 0, -9)  # where there is room: on its left may be the line at 1
+    halo = {"stroke": "white", "strokeWidth": 3}  # the line at 1 is not drawn through a number
     labels = [
         {
-            "mark": {"type": "text", "align": align, "dx": dx, "dy": dy, "fontSize": 9},
+            "mark": {"type": "text", "align": align, "dx": dx, "dy": dy, "fontSize": 9, **look},
             "transform": [{"filter": f"datum.right === {side}"}],
-            "encoding": {"text": {"field": "text"}, "x": x, "y": y, "color": colour},
+            "encoding": {"text": {"field": "text"}, "x": x, "y": y, **behind},
         }
         for align, dx, dy, side in (("left", 8, 0, "true"), (*lesser, "false"))
+        for look, behind in ((halo, {}), ({}, {"color": colour}))
     ]
     return _panel(title, {"data": {"name": "rows"}, "layer": [base, between, points, *labels]}, rows)
 
