@@ -97,11 +97,10 @@ def watch(
     if every is not None:
         schedule = as_schedule(every)
     settings = Settings(batch_axis, batch_size, losses, Finder(batch_axis), LossScale(scaler), seed=seed)
-    if on_gpu and _allowed("COCKPIT_REPLAY"):
-        settings.programs.replayer = Replay
+    if _allowed("COCKPIT_REPLAY"):
+        settings.programs.replayer = Replay if on_gpu else None
+        settings.programs.taped = not on_gpu and native.problem() is None
         settings.programs.patience = 1 if every is not None or grace >= 1 else PATIENCE
-    elif not on_gpu and _allowed("COCKPIT_REPLAY"):
-        settings.programs.taped = native.problem() is None
     folder = None if _disabled() else choose_folder(run, type(model).__name__)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
     if folder is not None:

@@ -108,6 +108,33 @@ def test_replayed_steps_have_the_same_numbers(
     agree(found, plain)
 
 
+@pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+def test_steps_apart_are_replayed_too(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(replay: str) -> tuple[Records, list[int]]:
+        monkeypatch.setenv("COCKPIT_REPLAY", replay)
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 5))
+        loss_fn, made = nn.CrossEntropyLoss(), getattr(torch.optim, optimizer)(model.parameters(), lr=1e-2)
+        replayed: list[int] = []
+
+        def due(step: int) -> bool:  # alone, and two in a row: with and without a line that ends there
+            return step % 5 in (0, 3, 4)
+
+        with cockpit.watch(model, made, loss_fn, quantities="economy", every=due, run=False) as pit:
+            for step in range(40):
+                made.zero_grad()
+                loss_fn(model(torch.randn(64, 20)), torch.randint(5, (64,))).backward()
+                replayed += [step] if pit._tracker._program is not None else []
+                made.step()
+        return {(record.step, record.name): record for record in pit.history}, replayed
+
+    (plain, none), (found, replayed) = run("0"), run("1")
+    assert none == []
+    assert set(range(20, 40)) - set(replayed) == {step for step in range(20, 40) if step % 5 == 2}
+    agree(found, plain)
+
+
 @pytest.mark.parametrize("every", [1, 3])
 def test_nothing_waits_for_the_next_tracked_step_when_there_is_a_pause(every: int) -> None:
     model = nn.Linear(6, 3)

@@ -64,6 +64,7 @@ class Occasion(NamedTuple):
     regularised: frozenset[str]
     diagonals: frozenset[Diagonal] = frozenset()  # those that are there
     followed: frozenset[str] = frozenset()  # parameters whose last update was a multiple of their gradient
+    arriving: bool = True  # a line ends here
 
 
 class Given(NamedTuple):

@@ -50,9 +50,10 @@ class Taped:
     def __init__(self, given: Given, start: Mapping[str, Tensor], occasion: Occasion) -> None:
         forms = given.raw.script.forms(given.raw.collected)
         self._names = [name for name in given.parameters if name in forms and name not in given.micro.uncovered]
-        _check(forms, self._names, occasion.needs, given.line)
+        _check(forms, self._names, occasion, given.line)
         self._fixed = fixed = Fixed.like(given, start, occasion)
-        along, past = self._names if LINE in occasion.needs else [], followed(forms, given.line)
+        along = self._names if LINE in occasion.needs and occasion.arriving else []
+        past = followed(forms, given.line)
         self._past = {name: _blank(given.line[name].mean_of) for name in along if name in past}
         self._update = {name: torch.empty_like(fixed.parameters[name]) for name in along if name not in past}
         self._weights = torch.ones(len(self._names), dtype=torch.float64)
@@ -138,15 +139,15 @@ class Taped:
             raise Undefined("what is done depends on the numbers")
 
 
-def _check(forms: Mapping[str, AnyForm], names: list[str], needs: frozenset[Need], line: Line) -> None:
-    if not suits(needs):
+def _check(forms: Mapping[str, AnyForm], names: list[str], occasion: Occasion, line: Line) -> None:
+    if not suits(occasion.needs):
         raise Undefined("curvature is needed")
     for name in names:
         form = forms[name]
         linear = isinstance(form, Dense) or (isinstance(form, Factored) and form.outer)
         if not linear or form.dtype is not torch.float32:
             raise Undefined(f"{name} is not of a linear layer in single precision")
-    if LINE in needs and any(name not in line for name in names):
+    if LINE in occasion.needs and occasion.arriving and any(name not in line for name in names):
         raise Undefined("where the step before led is not known")
 
 
