@@ -20,9 +20,10 @@ def fresh() -> Reel:
 
 
 def filled(reel: Reel, number: int) -> Numbers:
+    numbers, row = Numbers(), reel.advance()
     reel.write(torch.arange(WIDTH, dtype=torch.float64) + 10 * number)
-    numbers = Numbers()
-    numbers.put_sent(reel.advance())
+    reel.done()
+    numbers.put_sent(row)
     return numbers
 
 
@@ -50,13 +51,26 @@ def test_nothing_is_fetched_before_it_is_asked_for() -> None:
 
 def test_what_is_filled_anew_was_fetched_before() -> None:
     reel = fresh()
-    waiting = [filled(reel, number) for number in range(ROWS)]
-    assert all(numbers.ready for numbers in waiting)
+    waiting = [filled(reel, number) for number in range(ROWS + 1)]
+    assert all(numbers.ready for numbers in waiting[:-1])
+    assert not waiting[-1].ready
+
+
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize("first", [0, 1, ROWS - 1, ROWS])
+def test_the_numbers_of_a_step_that_was_interrupted_are_not_those_of_the_next(first: int, written: bool) -> None:
+    reel = fresh()
+    waiting = [filled(reel, number) for number in range(first)]
+    reel.advance()
+    if written:
+        reel.write(torch.full((WIDTH,), -1.0, dtype=torch.float64))
+    waiting += [filled(reel, number) for number in range(first, first + ROWS + 3)]
+    assert [numbers.values("a")[0] for numbers in waiting] == [10 * number for number in range(first + ROWS + 3)]
 
 
 def test_large_rows_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 3 * WIDTH * 8)
     reel = fresh()
     waiting = [filled(reel, number) for number in range(7)]
-    assert [numbers.ready for numbers in waiting] == [True] * 6 + [False]
+    assert [numbers.ready for numbers in waiting] == [True] * 6 + [False]  # three at a time
     assert [numbers.values("a")[0] for numbers in waiting] == [10 * number for number in range(7)]

@@ -80,8 +80,11 @@ class Program:
 
     def step(self, seen: Observation, untouched: bool) -> None:
         """The optimizer has stepped."""
-        if self._second is not None:
-            seen.numbers.put_sent(self._second().advance())
+        if self._second is not None and self._reel is not None:
+            row = self._reel.advance()
+            self._second()
+            self._reel.done()
+            seen.numbers.put_sent(row)
             seen.moved_names, seen.update = self._moved, self.update
             seen.reduction.directions = self._directions
 
@@ -89,6 +92,8 @@ class Program:
 
     def _rewind(self) -> None:
         """Recording has filled rows of the reel that belong to no step."""
+        if self._second is not None and self._reel is None:
+            self._second()
         if self._reel is not None:
             self._reel.rewind()
 
@@ -99,7 +104,7 @@ class Program:
         self._packed, self._manifest = seen.numbers.packed(ROWS)
         return seen, self._packed, self._manifest
 
-    def _at_update(self) -> Reel:
+    def _at_update(self) -> None:
         for name, theta in self._fixed.parameters.items():
             torch.sub(theta, self._before[name], out=self.update[name])
         self._seen.moved(self.update, self._fixed.occasion.leaving)
@@ -108,7 +113,6 @@ class Program:
         if self._reel is None:
             self._reel = Reel(whole, self._manifest + manifest, self._harbour)
         self._reel.write(whole)
-        return self._reel
 
 
 def _fits_on_device(size: int, taken: int, device: torch.device) -> bool:

@@ -13,14 +13,18 @@ MOST = 2**23  # bytes
 
 
 class Reel:
-    """Rows that are filled one after the other by a recording, and begin anew when all are filled."""
+    """Rows that are filled one after the other by a recording, and begin anew when all are filled.
+
+    Host and device count for themselves which row is next; after a step that was interrupted, the host's count holds.
+    """
 
     def __init__(self, packed: Tensor, manifest: Manifest, harbour: Harbour) -> None:
         count = max(1, min(ROWS, MOST // max(1, packed.nbytes)))
         self._rows = packed.new_zeros(count, packed.numel())
         self._place = torch.zeros(1, dtype=torch.int64, device=packed.device)
         self._manifest, self._harbour = manifest, harbour
-        self._filled = 0  # rows, as the host knows
+        self._filled = 0  # rows since the reel began anew, as the host knows
+        self._under_way = False  # a row is about to be filled
         self._loose: list[Row] = []  # filled, and not fetched
 
     def write(self, packed: Tensor) -> None:
@@ -29,18 +33,25 @@ class Reel:
         self._place.add_(1).remainder_(len(self._rows))
 
     def rewind(self) -> None:
-        """Begin with the first row: what was written so far was a rehearsal."""
-        self._place.zero_()
+        """Go on where the host is: what the device wrote beside belongs to no step."""
+        self._place.fill_(self._filled % len(self._rows))
 
     def advance(self) -> "Row":
-        """A row has been filled."""
-        row = Row(self, self._filled, self._manifest)
-        self._loose.append(row)
-        self._filled += 1
+        """The row that is about to be filled; :meth:`done` when it is."""
+        interrupted, self._under_way = self._under_way, True
         if self._filled == len(self._rows):  # before the first ones are filled anew
             self.fetch()
             self._filled = 0
+        if interrupted:
+            self.rewind()
+        row = Row(self, self._filled, self._manifest)
+        self._filled += 1
+        self._loose.append(row)
         return row
+
+    def done(self) -> None:
+        """The row is filled."""
+        self._under_way = False
 
     def fetch(self) -> None:
         """Start copying all rows that are not fetched yet."""

@@ -80,7 +80,7 @@ def _tapped(
         wishes = [listener.attach() for listener in listeners]
         if any(wishes):
             retain_graph = True
-        with _here() if all(listener.alone() for listener in listeners) else nullcontext():
+        with _here() if listeners and all(listener.alone() for listener in listeners) else nullcontext():
             original(tensors, grad_tensors, retain_graph, *args, **kwargs)
     finally:
         _running = False
