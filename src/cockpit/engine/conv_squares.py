@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cockpit.engine import kernels
+from cockpit.engine import kernels, native
 from cockpit.engine.graph import Node
 from cockpit.engine.pooled_kernel import NARROW, pooled_squares
-from cockpit.engine.scattered import Scattered
+from cockpit.engine.scattered import Scattered, picked
 from cockpit.engine.sending import ALL, Part
 from cockpit.layers.forms import Scratch, wide, wide_type
 
@@ -72,6 +72,15 @@ def sum_of_squares(
     if total is None:
         total = _dense(conv, grad, signs, channels, room)
     return total.view(channels, *conv.kernel, -1).movedim(-1, 1)
+
+
+def by_loop(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    """The same and that of the bias, in one pass; None where there is no loop for it."""
+    if not isinstance(grad, Scattered) or conv.groups != 1 or not native.usable(conv.signal, grad.value):
+        return None
+    picks = picked(grad, tuple(conv.signal.shape), conv.kernel, conv.stride, conv.padding, conv.dilation)
+    rows, bias = picks.squares(picks.grid.images(conv.signal), grad.value, signs)
+    return picks.grid.weight(rows), bias
 
 
 def _by_kernel(conv: Convolution, grad: Scattered, signs: Tensor | None) -> Tensor | None:

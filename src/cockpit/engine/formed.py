@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cockpit.engine import histograms, kernels, native
+from cockpit.engine import conv_loops, histograms, kernels, native
 from cockpit.engine.binning import Bins
 from cockpit.engine.vectors import ROW, square_rows
 from cockpit.engine.wanted import Statistics, Wanted
-from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Scratch, Summed, chunks, wide
+from cockpit.layers.forms import CHUNK, AnyForm, Convolved, Dense, Factored, Scratch, Summed, chunks, wide
 
 WHOLE = 2**31  # bytes of all g_n together up to which they are formed at once on a GPU
 PART = 2**29  # bytes that are made at once where they are not
@@ -102,7 +102,8 @@ def _by_loops(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str
     squares = torch.zeros(theta.numel()) if wanted.sum_sq else None
     found, top = torch.empty(1 + len(vectors), form.samples), torch.zeros(()) if wanted.abs_max else None
     counts = [torch.zeros(bins.count, dtype=torch.int64) for bins in wanted.hist1d]
-    for begin, g in chunks(form, scratch=scratch, into=whole):
+    pieces = conv_loops.formed(form, scratch, whole) if conv_loops.suits(form) else chunks(form, CHUNK, scratch, whole)
+    for begin, g in pieces:
         first, *others = zip(wanted.hist1d, counts, strict=True) if counts else [None]
         rows = found[:, begin : begin + len(g)]
         native.scan(g, list(vectors.values()), rows, squares, first, top)

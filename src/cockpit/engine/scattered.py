@@ -3,11 +3,13 @@
 The places are the same for all columns. Windows overlap: a place may occur twice, its values add up.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from math import prod
 
 import torch
 from torch import Tensor
+
+from cockpit.engine.native.picked import Grid, Picks, grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,7 @@ class Scattered:
     index: Tensor  # [N, C, S]: position in the flattened image
     shape: tuple[int, ...]  # [N, C, *positions]
     kept: Tensor | None = None  # [N, C, S]: False where the value is zero whatever it says
+    picks: dict[Grid, Picks] = field(default_factory=dict)  # made so far, see ``picked``
 
     @classmethod
     def of(cls, grad: Tensor, index: Tensor, shape: tuple[int, ...]) -> "Scattered":
@@ -34,8 +37,11 @@ class Scattered:
 
     def where_positive(self, result: Tensor) -> "Scattered":
         """Zero where ``result``, [N, C, *positions], is not positive: the gradient of a ReLU."""
-        positive = ~(result.flatten(2).gather(2, self.index) <= 0)
-        return replace(self, kept=positive if self.kept is None else self.kept & positive)
+        return self.where_kept(~(result.flatten(2).gather(2, self.index) <= 0))
+
+    def where_kept(self, kept: Tensor) -> "Scattered":
+        """Zero where ``kept``, [N, C, S], is False."""
+        return Scattered(self.value, self.index, self.shape, kept if self.kept is None else self.kept & kept)
 
     def index_or(self, nowhere: int) -> Tensor:
         """The places, and ``nowhere`` for those that are zero."""
@@ -63,3 +69,18 @@ def dense(grad: Tensor | Scattered, begin: int = 0, end: int | None = None) -> T
     if isinstance(grad, Scattered):
         return grad.dense(slice(begin, end))
     return grad if begin == 0 and end is None else grad[begin:end]
+
+
+def picked(
+    grad: Scattered,
+    shape: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Picks:
+    """What was picked of the result of a convolution of images, [N, C, H, W]: for loops that pass over the zeros."""
+    found = grid(shape[1], shape[2:], kernel, stride, padding, dilation, grad.shape[2:])
+    if found not in grad.picks:
+        grad.picks[found] = Picks(found, grad.index_or(found.positions))
+    return grad.picks[found]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cockpit.engine import statistics
 from cockpit.engine.batched_forms import Many, forms_of
-from cockpit.engine.conv_squares import Convolution, sum_of_squares
+from cockpit.engine.conv_squares import Convolution, by_loop, sum_of_squares
 from cockpit.engine.graph import Node, Path, family, shapes
 from cockpit.engine.placement import Placements
 from cockpit.engine.pull import KEEPS, RESHAPES, gradient_of
@@ -134,6 +134,7 @@ class Layer:
         self._node, self._grad, self._layout, self._part = node, grad, layout, part
         self._signs, self._room = signs, room
         self._of_rows: Tensor | None = None
+        self._of_both: tuple[Tensor, Tensor] | None = None
 
     def squares(self, slot: int) -> Tensor:
         """Of the operand ``slot``, in its shape."""
@@ -163,11 +164,16 @@ class Layer:
         return self._of_rows
 
     def _convolution(self, slot: int, grad: Arrived) -> Tensor:
+        if self._of_both is not None:
+            return self._of_both[slot - WEIGHT]
+        shape = shapes(self._node)[0]
+        conv = Convolution.of(self._node, tuple(self._node._saved_weight.shape), shape[2:], self._part)
+        self._of_both = by_loop(conv, grad, self._signs)
+        if self._of_both is not None:
+            return self._of_both[slot - WEIGHT]
         if slot == BIAS:
             values = grad.values() if isinstance(grad, Scattered) else grad.flatten(3)
             return _signed(wide(values).sum(3).square(), self._signs).sum((0, 1))
-        shape = shapes(self._node)[0]
-        conv = Convolution.of(self._node, tuple(self._node._saved_weight.shape), shape[2:], self._part)
         return sum_of_squares(conv, grad, self._signs, shape[1], self._room)
 
 

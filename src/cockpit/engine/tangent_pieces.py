@@ -13,6 +13,7 @@ from cockpit.engine.column_pass import even, parts_of
 from cockpit.engine.graph import shapes
 from cockpit.engine.sending import ALL, Part
 from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Relu, Tangents
+from cockpit.engine.tangent_picked import Picked, suits
 
 MOST = {"cpu": 2**22}  # bytes of a result that are made at once; elsewhere few large operations are quicker
 
@@ -90,7 +91,7 @@ def _put(whole: Tensor | None, part: Part, piece: Tensor) -> Tensor:
 
 
 def in_pieces(chain: Sequence[Layer], device: str) -> list[Layer]:
-    """The same chain; what makes large results goes in pieces."""
+    """The same chain; on a CPU, what max-pooling drops is not made, or large results are made in pieces."""
     found: list[Layer] = []
     most = MOST.get(device)
     for layer in chain:
@@ -98,7 +99,9 @@ def in_pieces(chain: Sequence[Layer], device: str) -> list[Layer]:
         if most is not None and isinstance(layer, Convolution):
             above = _followers(found)
             parts = _parts(layer, most)
-            if len(parts) > 1 and any(isinstance(follower, MaxPool) for follower in above):
+            if suits([*above, layer]):
+                found[-len(above) - 1 :] = [Picked([*above, layer])]
+            elif len(parts) > 1 and any(isinstance(follower, MaxPool) for follower in above):
                 found[-len(above) - 1 :] = [Pieces([*above, layer], parts)]
     return found
 

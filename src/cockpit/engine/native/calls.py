@@ -27,6 +27,12 @@ SIGNATURES: dict[str, list[Any]] = {
     "centres": [POINTER, WHOLE, WHOLE, POINTER],
     "vector_sums": [*[POINTER] * 3, WHOLE, FLAG, POINTER, FLAG],
     "motion": [*[POINTER] * 5, WHOLE, WHOLE, POINTER, FLAG],
+    "picked_formed": [POINTER, WHOLE, *[POINTER] * 3, SINGLE, *[WHOLE] * 3, POINTER, FLAG],
+    "picked_squares": [POINTER, WHOLE, *[POINTER] * 4, WHOLE, *[POINTER] * 3, FLAG],
+    "picked_back": [POINTER, WHOLE, *[POINTER] * 4, WHOLE, POINTER, FLAG],
+    "picked_forward": [POINTER, WHOLE, *[POINTER] * 8, FLAG],
+    "picked_weights": [POINTER, WHOLE, *[POINTER] * 9, FLAG],
+    "picked_data": [POINTER, WHOLE, *[POINTER] * 8, FLAG],
     "pack": [*[POINTER] * 3, WHOLE, POINTER],
 }
 

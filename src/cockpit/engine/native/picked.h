@@ -1,0 +1,77 @@
+/* Convolutions of which few results matter: the places that max-pooling picked, in each channel other ones.
+ *
+ * Images have their channels last and their margins added, so that a patch is a few runs of neighbouring numbers. A run is
+ * handled in blocks of WIDTH. Rows of weights have the same order, each run filled up with zeros to whole blocks. Where runs
+ * are no whole blocks, what is read or written (plus zero) at the end of one is not its own; it belongs to later blocks of
+ * the patch, or to none, and behind each image there is room for it.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lanes.h"
+
+#define WIDTH 8 /* numbers that are handled side by side, whatever the registers */
+
+typedef float eight __attribute__((vector_size(4 * WIDTH)));
+typedef float eight_anywhere __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+
+#define LOAD(x) ((eight) * (const eight_anywhere *)(x))
+#define STORE(x, value) (*(eight_anywhere *)(x) = (eight_anywhere)(value))
+
+typedef struct {
+  int64_t channels, places, positions;
+  int64_t image;          /* numbers from one image to the next */
+  int64_t blocks;         /* of a patch */
+  const int64_t *offsets; /* where each block begins, from the beginning of its patch; ascending */
+  const int64_t *patches; /* where each patch begins, from the beginning of its image */
+} layout;
+
+static inline layout read_layout(const int64_t *given) {
+  layout found = {given[0], given[1], given[2], given[3], given[4], given + 5, given + 5 + given[4]};
+  return found;
+}
+
+static inline int64_t row(const layout *l) { return l->blocks * WIDTH; } /* numbers of a row of weights */
+
+/* Values at the picked places, [columns, samples, channels, places], in any order in memory. */
+typedef struct {
+  const float *at;
+  const int64_t *steps;
+} values;
+
+static inline const float *value(values v, int64_t n, int64_t o) { return v.at + n * v.steps[1] + o * v.steps[2]; }
+
+/* Where nothing was picked, an index says the number of positions, which is none of them. */
+static inline const int32_t *picks(const layout *l, const int32_t *index, int64_t n, int64_t o) {
+  return index + (n * l->channels + o) * l->places;
+}
+
+/* What was picked in one image, by position: entries [first[p], first[p + 1]) are at position p. */
+typedef struct {
+  int64_t *first, *entry; /* channel * places + place */
+  int64_t *row;           /* where the weights of its channel begin */
+  float *value;           /* so many of each entry */
+} sorted;
+
+int make_sorted(sorted *by, const layout *l, int64_t each);
+void free_sorted(sorted *by);
+void sort_picked(sorted *by, const layout *l, const int32_t *index);
+
+/* The values of columns [from, from + each), those of an entry side by side. */
+void bring_values(sorted *by, const layout *l, values v, int64_t n, int64_t from, int64_t each);
+
+/* found += sum_e v_e x_e, some blocks of the rows x_e that begin at the places ``at``: blocks ``by`` there, ``to`` here. */
+typedef void (*adder)(int64_t m, const int64_t *at, const float *v, const float *x, const int64_t *by, float *found,
+                      const int64_t *to);
+
+#define GROUP 8 /* blocks of a row that are handled at once, even if they belong to several runs */
+extern const adder adders[GROUP + 1]; /* by the number of blocks */
+extern const int64_t in_row[GROUP];   /* where blocks begin in a row */
+
+static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static inline int64_t even(int64_t count, int64_t most) { /* size of pieces of nearly the same size */
+  int64_t pieces = (count + most - 1) / most;
+  return (count + pieces - 1) / pieces;
+}

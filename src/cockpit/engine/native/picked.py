@@ -1,0 +1,168 @@
+"""Calls of the loops for convolutions of which few results matter (``picked.h`` says how numbers lie)."""
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.native.build import team
+from cockpit.engine.native.calls import call, whole_numbers
+
+WIDTH = 8  # as in ``picked.h``
+
+Pair = tuple[Tensor, Tensor]
+
+
+class Grid:
+    """Where patches lie in images with their channels last, margins added."""
+
+    def __init__(
+        self,
+        channels: int,
+        size: tuple[int, int],
+        kernel: tuple[int, int],
+        stride: tuple[int, int],
+        padding: tuple[int, int],
+        dilation: tuple[int, int],
+        positions: tuple[int, int],
+    ) -> None:
+        self._channels, self._kernel, self._padding = channels, kernel, padding
+        self._size = height, width = size[0] + 2 * padding[0], size[1] + 2 * padding[1]
+        across = range(kernel[1]) if dilation[1] > 1 else range(1)  # runs in a line of the kernel
+        line = width * channels
+        self._starts = [i * dilation[0] * line + j * dilation[1] * channels for i in range(kernel[0]) for j in across]
+        self._patches = [
+            i * stride[0] * line + j * stride[1] * channels for i in range(positions[0]) for j in range(positions[1])
+        ]
+        self._run = channels * kernel[1] // len(across)
+        self._blocks = [start + at for start in self._starts for at in range(0, self._run, WIDTH)]
+        self._image = height * line + (0 if self._run % WIDTH == 0 else WIDTH)
+        self._heads: dict[tuple[int, int], Tensor] = {}
+
+    @property
+    def positions(self) -> int:
+        """Number of patches, and the index that stands for none."""
+        return len(self._patches)
+
+    def head(self, channels: int, places: int) -> Tensor:
+        """What the loops have to know, for results of so many channels."""
+        found = self._heads.get((channels, places))
+        if found is None:
+            numbers = [channels, places, len(self._patches), self._image, len(self._blocks)]
+            found = torch.tensor([*numbers, *self._blocks, *self._patches], dtype=torch.int64, device="cpu")
+            self._heads[channels, places] = found
+        return found
+
+    def images(self, signal: Tensor) -> Tensor:
+        """From [N, C, H, W]; without a copy where it lies so already."""
+        last, (top, left) = signal.movedim(1, -1), self._padding
+        if not (top or left or self._run % WIDTH):
+            return last.contiguous()
+        room = signal.new_zeros(len(signal), self._image)
+        height, width = signal.shape[2:]
+        self._shown(room)[:, top : top + height, left : left + width] = last
+        return room
+
+    def room(self, *count: int) -> Tensor:
+        """Memory for images, [*count, image]."""
+        return _numbers(*count, self._image)
+
+    def signal(self, images: Tensor) -> Tensor:
+        """Back to [..., C, H, W], without margins."""
+        (height, width), (top, left) = self._size, self._padding
+        return self._shown(images)[..., top : height - top, left : width - left, :].movedim(-1, -3)
+
+    def _shown(self, images: Tensor) -> Tensor:
+        """[..., H, W, C]."""
+        height, width = self._size
+        numbers = images[..., : height * width * self._channels]
+        return numbers.view(*images.shape[:-1], height, width, self._channels)
+
+    def formed(self, images: Tensor, response: Tensor, factor: float, found: Tensor) -> None:
+        """Put g_n = factor * response_n patches_n^T there, [N, O, C, *kernel], for responses [N, O, T]."""
+        head, inside = self.head(*response.shape[1:]), self._channels
+        given = head, len(response), images, response, _steps(response), factor
+        call("picked_formed", *given, inside, len(self._starts), self._run // inside, found, _threads())
+
+    def rows(self, weight: Tensor) -> Tensor:
+        """From [O, C, *kernel]."""
+        runs = weight.movedim(1, -1).reshape(len(weight), len(self._starts), self._run)
+        filled = self.no_rows(len(weight))
+        filled[..., : self._run] = runs
+        return filled
+
+    def no_rows(self, channels: int) -> Tensor:
+        """Zeros, to be added to."""
+        return _numbers(channels, len(self._starts), -(-self._run // WIDTH) * WIDTH).zero_()
+
+    def weight(self, rows: Tensor) -> Tensor:
+        """Back to [O, C, *kernel]."""
+        return rows[..., : self._run].reshape(len(rows), *self._kernel, self._channels).movedim(-1, 1)
+
+
+grid = lru_cache(64)(Grid)
+
+
+class Picks:
+    """The places of each channel that matter, [N, O, S]: positions of a grid, or its number of positions for none."""
+
+    def __init__(self, grid: Grid, index: Tensor) -> None:
+        self.grid, self._index = grid, index.to(torch.int32).contiguous()
+        self._given = grid.head(*index.shape[1:]), len(index)
+
+    def squares(self, images: Tensor, values: Tensor, signs: Tensor | None) -> tuple[Tensor, Tensor]:
+        """sum_nk sign_kn g_nk^2, as rows, for values [K, N, O, S], and of the bias; ``signs`` [K, N] or None."""
+        channels = self._index.shape[1]
+        found, sums = self.grid.no_rows(channels), _numbers(channels).zero_()
+        signs = None if signs is None else signs.to(torch.float32).contiguous()
+        given = *self._given, images, self._index, values, _steps(values), len(values)
+        call("picked_squares", *given, signs, found, sums, _threads())
+        return found, sums
+
+    def back(self, rows: Tensor, values: Tensor) -> Tensor:
+        """Gradients of the images for values [K, N, O, S]: [N, K, image]."""
+        found = self.grid.room(len(self._index), len(values))
+        given = *self._given, rows, self._index, values, _steps(values), len(values)
+        call("picked_back", *given, found, _threads())
+        return found
+
+    def forward(self, one: Pair | None, other: Pair | None, bias: Tensor | None) -> Tensor:
+        """Results at the picked places, of pairs of images and rows, summed: [N, O, S], channels last in memory."""
+        samples, channels, places = self._index.shape
+        found = _numbers(samples, places, channels).mT
+        bias = None if bias is None else bias.contiguous()
+        terms = *(one or (None, None)), *(other or (None, None))
+        call("picked_forward", *self._given, *terms, bias, self._index, found, _steps(found), _threads())
+        return found
+
+    def weights(self, one: Pair, other: Pair | None) -> tuple[Tensor, Tensor]:
+        """Gradients of the rows, of pairs of images and values [N, O, S], summed; and of the bias, of the first."""
+        channels = self._index.shape[1]
+        found, sums = self.grid.no_rows(channels), _numbers(channels).zero_()
+        call("picked_weights", *self._given, *_with_steps(one, other), self._index, found, sums, _threads())
+        return found, sums
+
+    def data(self, one: Pair, other: Pair | None) -> Tensor:
+        """Gradients of the images, of pairs of rows and values [N, O, S], summed: [N, image]."""
+        found = self.grid.room(len(self._index))
+        call("picked_data", *self._given, *_with_steps(one, other), self._index, found, _threads())
+        return found
+
+
+def _steps(values: Tensor) -> Any:
+    """From one column, sample, channel and place to the next."""
+    steps = values.stride()
+    return whole_numbers(steps if len(steps) == 4 else (0, *steps))
+
+
+def _with_steps(one: Pair, other: Pair | None) -> tuple[Any, ...]:
+    return *one, _steps(one[1]), *((None,) * 3 if other is None else (*other, _steps(other[1])))
+
+
+def _numbers(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
+
+
+def _threads() -> int:
+    return torch.get_num_threads() if team() is not None else 1

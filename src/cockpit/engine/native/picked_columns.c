@@ -1,0 +1,143 @@
+/* Many columns at once: squares of the gradients of a convolution's weights, and gradients of its data. */
+
+#include "picked.h"
+
+#define MOST 12 /* columns whose sums stay in registers */
+
+#define ALL(K) _Pragma("GCC unroll 16") for (int k = 0; k < K; k++)
+
+/* s_k = sum_e v_ek x_e, a block of the rows x_e that begin at the places ``at`` */
+#define SUMS(K, X)                                     \
+  eight s[K] = {{0}};                                  \
+  for (int64_t e = 0; e < m; e++) {                    \
+    eight a = LOAD((X) + at[e]);                       \
+    ALL(K) s[k] += a * v[e * K + k];                   \
+  }
+
+/* Add sum_k sign_k s_k^2 to a row, for all blocks of patches that begin at the places ``at``. */
+typedef void (*squarer)(const layout *l, int64_t m, const int64_t *at, const float *v, const float *x, const float *signs,
+                        float *to);
+
+#define SQUARE(K)                                                                                                  \
+  static void square_##K(const layout *l, int64_t m, const int64_t *at, const float *v, const float *x,            \
+                         const float *signs, float *to) {                                                          \
+    for (int64_t b = 0; b < l->blocks; b++, to += WIDTH) {                                                         \
+      SUMS(K, x + l->offsets[b])                                                                                   \
+      eight all = LOAD(to);                                                                                        \
+      ALL(K) all += s[k] * s[k] * signs[k];                                                                        \
+      STORE(to, all);                                                                                              \
+    }                                                                                                              \
+  }
+
+/* Add s_k to the patch of an image of each column, for all blocks of rows that begin at the places ``at``. */
+typedef void (*layer)(const layout *l, int64_t m, const int64_t *at, const float *v, const float *x, float *patch);
+
+#define LAY(K)                                                                                                      \
+  static void lay_##K(const layout *l, int64_t m, const int64_t *at, const float *v, const float *x, float *patch) { \
+    for (int64_t b = 0; b < l->blocks; b++, x += WIDTH) {                                                           \
+      SUMS(K, x)                                                                                                    \
+      float *to = patch + l->offsets[b];                                                                            \
+      ALL(K) STORE(to + k * l->image, LOAD(to + k * l->image) + s[k]);                                              \
+    }                                                                                                               \
+  }
+
+#define BOTH(K) SQUARE(K) LAY(K)
+BOTH(1) BOTH(2) BOTH(3) BOTH(4) BOTH(5) BOTH(6) BOTH(7) BOTH(8) BOTH(9) BOTH(10) BOTH(11) BOTH(12)
+static const squarer squarers[] = {NULL,     square_1, square_2, square_3,  square_4,  square_5, square_6,
+                                   square_7, square_8, square_9, square_10, square_11, square_12};
+static const layer layers[] = {NULL,  lay_1, lay_2, lay_3,  lay_4,  lay_5, lay_6,
+                               lay_7, lay_8, lay_9, lay_10, lay_11, lay_12};
+
+typedef struct {
+  layout l;
+  int64_t samples, columns;
+  const float *images, *rows, *signs;
+  const int32_t *index;
+  values v;
+  float *found, *sums;
+  int failed;
+} task;
+
+/* Where the patches that a channel picked begin, the values there of columns [from, from + each), and their sums. */
+static int64_t gather(const task *t, int64_t n, int64_t o, int64_t from, int64_t each, int64_t *at, float *v, double *sums) {
+  const int32_t *index = picks(&t->l, t->index, n, o);
+  const float *first = value(t->v, n, o) + from * t->v.steps[0];
+  int64_t m = 0;
+  for (int64_t e = 0; e < t->l.places; e++)
+    if (index[e] < t->l.positions) {
+      for (int64_t k = 0; k < each; k++) sums[k] += v[m * each + k] = first[k * t->v.steps[0] + e * t->v.steps[3]];
+      at[m++] = t->l.patches[index[e]];
+    }
+  return m;
+}
+
+static void add_squares(const task *t, int64_t n, int64_t o, int64_t from, int64_t each, int64_t *at, float *v) {
+  const layout *l = &t->l;
+  float *to = t->found + o * row(l), signs[MOST];
+  double sums[MOST] = {0};
+  int64_t m = gather(t, n, o, from, each, at, v, sums);
+  for (int64_t k = 0; k < each; k++) {
+    signs[k] = t->signs ? t->signs[(from + k) * t->samples + n] : 1;
+    t->sums[o] += (float)(sums[k] * sums[k]) * signs[k];
+  }
+  squarers[each](l, m, at, v, t->images + n * l->image, signs, to);
+}
+
+static void squares_of(void *given, int64_t begin, int64_t end, int which) {
+  task *t = given;
+  int64_t most = even(t->columns, MOST);
+  int64_t *at = malloc(sizeof(int64_t) * (size_t)t->l.places);
+  float *v = malloc(sizeof(float) * (size_t)(t->l.places * most));
+  (void)which;
+  if (!at || !v) t->failed = 1;
+  for (int64_t n = 0; n < t->samples && at && v; n++)
+    for (int64_t o = begin; o < end; o++)
+      for (int64_t k = 0; k < t->columns; k += most) add_squares(t, n, o, k, smaller(most, t->columns - k), at, v);
+  free(at);
+  free(v);
+}
+
+/* Add sum_nk sign_kn g_nk^2 to ``found``, [channels, row], for g_nk = sum_s v_kns x_ns; the same without x to ``sums``,
+ * [channels]. ``signs`` may be NULL. */
+int picked_squares(const int64_t *given, int64_t samples, const float *images, const int32_t *index, const float *v,
+                   const int64_t *steps, int64_t columns, const float *signs, float *found, float *sums, int threads) {
+  task all = {read_layout(given), samples, columns, images, NULL, signs, index, {v, steps}, found, sums, 0};
+  spread(squares_of, &all, all.l.channels, threads);
+  return all.failed;
+}
+
+static void lay(const task *t, const sorted *by, int64_t each, float *image) {
+  const layout *l = &t->l;
+  for (int64_t p = 0; p < l->positions; p++) {
+    int64_t from = by->first[p], m = by->first[p + 1] - from;
+    if (m) layers[each](l, m, by->row + from, by->value + from * each, t->rows, image + l->patches[p]);
+  }
+}
+
+static void back_of(void *given, int64_t begin, int64_t end, int which) {
+  task *t = given;
+  int64_t most = even(t->columns, MOST);
+  sorted by = {0};
+  int ready = make_sorted(&by, &t->l, most);
+  (void)which;
+  if (!ready) t->failed = 1;
+  for (int64_t n = begin; n < end && ready; n++) {
+    sort_picked(&by, &t->l, picks(&t->l, t->index, n, 0));
+    for (int64_t k = 0; k < t->columns; k += most) {
+      int64_t each = smaller(most, t->columns - k);
+      bring_values(&by, &t->l, t->v, n, k, each);
+      float *image = t->found + (n * t->columns + k) * t->l.image;
+      memset(image, 0, sizeof(float) * (size_t)(each * t->l.image));
+      lay(t, &by, each, image);
+    }
+  }
+  free_sorted(&by);
+}
+
+/* Put the gradients of the data into ``found``, [samples, columns, image]: sum_s v_kns w_s, each where its patch lies. */
+int picked_back(const int64_t *given, int64_t samples, const float *rows, const int32_t *index, const float *v,
+                const int64_t *steps, int64_t columns, float *found, int threads) {
+  task all = {read_layout(given), samples, columns, NULL, rows, NULL, index, {v, steps}, found, NULL, 0};
+  spread(back_of, &all, samples, threads);
+  return all.failed;
+}

@@ -1,0 +1,161 @@
+/* One column, the two halves of the product rule together: data and weights, each with what the other is moved by. */
+
+#include "picked.h"
+
+typedef struct {
+  layout l;
+  int64_t samples;
+  const float *data[2], *rows[2]; /* images and weights; NULL: none */
+  const int32_t *index;
+  values v[2];
+  const float *bias;
+  const int64_t *steps; /* of the result */
+  float *found, *sums;
+  int failed;
+} task;
+
+#define EACH(G) _Pragma("GCC unroll 8") for (int g = 0; g < G; g++)
+
+/* found_e += <w, x_e>, some blocks of the rows x_e that begin at the places ``at``; still to be summed over a block */
+typedef void (*dots)(int64_t m, const int64_t *at, const float *w, const float *x, const int64_t *by, eight *found);
+
+#define DOTS(G)                                                                                                         \
+  static void dots_##G(int64_t m, const int64_t *at, const float *w, const float *x, const int64_t *by, eight *found) { \
+    const float *from[G];                                                                                               \
+    eight own[G];                                                                                                       \
+    EACH(G) own[g] = LOAD(w + g * WIDTH);                                                                               \
+    EACH(G) from[g] = x + by[g];                                                                                        \
+    for (int64_t e = 0; e < m; e++) {                                                                                   \
+      eight s = found[e];                                                                                               \
+      EACH(G) s += own[g] * LOAD(from[g] + at[e]);                                                                      \
+      found[e] = s;                                                                                                     \
+    }                                                                                                                   \
+  }
+
+DOTS(1) DOTS(2) DOTS(3) DOTS(4) DOTS(5) DOTS(6) DOTS(7) DOTS(8)
+static const dots all_dots[] = {NULL, dots_1, dots_2, dots_3, dots_4, dots_5, dots_6, dots_7, dots_8};
+
+static int64_t where(const layout *l, const int32_t *index, int64_t *at) {
+  int64_t m = 0;
+  for (int64_t e = 0; e < l->places; e++)
+    if (index[e] < l->positions) at[m++] = l->patches[index[e]];
+  return m;
+}
+
+static void forward(const task *t, int64_t n, int64_t o, int64_t *at, eight *found) {
+  const layout *l = &t->l;
+  const int32_t *index = picks(l, t->index, n, o);
+  float *to = t->found + n * t->steps[1] + o * t->steps[2], bias = t->bias ? t->bias[o] : 0;
+  int64_t m = where(l, index, at);
+  memset(found, 0, sizeof(eight) * (size_t)m);
+  for (int k = 0; k < 2; k++) {
+    if (!t->data[k]) continue;
+    const float *w = t->rows[k] + o * row(l), *x = t->data[k] + n * l->image;
+    for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each)
+      all_dots[smaller(each, l->blocks - b)](m, at, w + b * WIDTH, x, l->offsets + b, found);
+  }
+  for (int64_t e = 0, next = 0; e < l->places; e++) {
+    eight s = {0};
+    int there = index[e] < l->positions;
+    if (there) s = found[next++];
+    float all = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+    to[e * t->steps[3]] = there ? bias + all : 0;
+  }
+}
+
+static void forward_of(void *given, int64_t begin, int64_t end, int which) {
+  task *t = given;
+  int64_t *at = malloc(sizeof(int64_t) * (size_t)t->l.places);
+  eight *found = aligned_alloc(sizeof(eight), sizeof(eight) * (size_t)t->l.places);
+  (void)which;
+  if (!at || !found) t->failed = 1;
+  for (int64_t n = begin; n < end && at && found; n++)
+    for (int64_t o = 0; o < t->l.channels; o++) forward(t, n, o, at, found);
+  free(at);
+  free(found);
+}
+
+/* Put bias_o + <x_s, w_o> + <y_s, u_o> into ``found``, [., samples, channels, places]; zero where nothing was picked. */
+int picked_forward(const int64_t *given, int64_t samples, const float *x, const float *w, const float *y, const float *u,
+                   const float *bias, const int32_t *index, float *found, const int64_t *steps, int threads) {
+  task all = {.l = read_layout(given), .samples = samples, .data = {x, y}, .rows = {w, u}, .bias = bias,
+              .index = index, .found = found, .steps = steps};
+  spread(forward_of, &all, samples, threads);
+  return all.failed;
+}
+
+static void weights(const task *t, int64_t n, int64_t o, int k, int64_t *at, float *v) {
+  const layout *l = &t->l;
+  const int32_t *index = picks(l, t->index, n, o);
+  const float *from = value(t->v[k], n, o), *x = t->data[k] + n * l->image;
+  float *to = t->found + o * row(l);
+  int64_t m = where(l, index, at);
+  for (int64_t e = 0, next = 0; e < l->places; e++)
+    if (index[e] < l->positions) v[next++] = from[e * t->v[k].steps[3]];
+  for (int64_t e = 0; e < m && !k && t->sums; e++) t->sums[o] += v[e];
+  for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each)
+    adders[smaller(each, l->blocks - b)](m, at, v, x, l->offsets + b, to + b * WIDTH, in_row);
+}
+
+static void weights_of(void *given, int64_t begin, int64_t end, int which) {
+  task *t = given;
+  int64_t *at = malloc(sizeof(int64_t) * (size_t)t->l.places);
+  float *v = malloc(sizeof(float) * (size_t)t->l.places);
+  (void)which;
+  if (!at || !v) t->failed = 1;
+  for (int64_t n = 0; n < t->samples && at && v; n++)
+    for (int64_t o = begin; o < end; o++)
+      for (int k = 0; k < 2; k++)
+        if (t->data[k]) weights(t, n, o, k, at, v);
+  free(at);
+  free(v);
+}
+
+/* Add sum_ns v_ns x_ns + u_ns y_ns to ``found``, [channels, row], and sum_ns v_ns to ``sums``, which may be NULL. */
+int picked_weights(const int64_t *given, int64_t samples, const float *x, const float *v, const int64_t *steps,
+                   const float *y, const float *u, const int64_t *others, const int32_t *index, float *found,
+                   float *sums, int threads) {
+  task all = {.l = read_layout(given), .samples = samples, .data = {x, y}, .v = {{v, steps}, {u, others}},
+              .index = index, .found = found, .sums = sums};
+  spread(weights_of, &all, all.l.channels, threads);
+  return all.failed;
+}
+
+static void data(const task *t, const sorted *by, int k, float *image) {
+  const layout *l = &t->l;
+  for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each) /* outermost: this part of all rows stays in the cache */
+    for (int64_t p = 0; p < l->positions; p++) {
+      int64_t from = by->first[p], m = by->first[p + 1] - from;
+      if (m)
+        adders[smaller(each, l->blocks - b)](m, by->row + from, by->value + from, t->rows[k] + b * WIDTH, in_row,
+                                                image + l->patches[p], l->offsets + b);
+    }
+}
+
+static void data_of(void *given, int64_t begin, int64_t end, int which) {
+  task *t = given;
+  sorted by = {0};
+  int ready = make_sorted(&by, &t->l, 1);
+  (void)which;
+  if (!ready) t->failed = 1;
+  for (int64_t n = begin; n < end && ready; n++) {
+    float *image = t->found + n * t->l.image;
+    memset(image, 0, sizeof(float) * (size_t)t->l.image);
+    sort_picked(&by, &t->l, picks(&t->l, t->index, n, 0));
+    for (int k = 0; k < 2; k++)
+      if (t->rows[k]) {
+        bring_values(&by, &t->l, t->v[k], n, 0, 1);
+        data(t, &by, k, image);
+      }
+  }
+  free_sorted(&by);
+}
+
+/* Put sum_s v_ns w_s + u_ns z_s, each where its patch lies, into ``found``, [samples, image]. */
+int picked_data(const int64_t *given, int64_t samples, const float *w, const float *v, const int64_t *steps,
+                const float *z, const float *u, const int64_t *others, const int32_t *index, float *found, int threads) {
+  task all = {.l = read_layout(given), .samples = samples, .rows = {w, z}, .v = {{v, steps}, {u, others}},
+              .index = index, .found = found};
+  spread(data_of, &all, samples, threads);
+  return all.failed;
+}

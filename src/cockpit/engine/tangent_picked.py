@@ -1,0 +1,85 @@
+"""A convolution, ReLUs and max-pooling as one layer on a CPU: only what max-pooling picked is made, and nothing of the
+convolution's own size. Behind windows of two by two that is a quarter of the work."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from cockpit.engine import native
+from cockpit.engine.graph import shapes
+from cockpit.engine.native.picked import Pair
+from cockpit.engine.scattered import Scattered, picked
+from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Relu, Tangents
+
+WEIGHT, BIAS = 1, 2
+
+
+class Picked(Layer):
+    """Layers from the top down; the last one is the convolution."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        conv = layers[-1].node
+        super().__init__(layers[0].node, layers[-1].weights, layers[-1].has_data)
+        signal, weight = conv._saved_input.detach(), conv._saved_weight.detach()
+        windows = [tuple(size) for size in (conv._saved_stride, conv._saved_padding, conv._saved_dilation)]
+        self._picks = picked(_chosen(layers[:-1]), tuple(signal.shape), tuple(weight.shape[2:]), *windows)
+        self._grid, self._size = self._picks.grid, tuple(shapes(self.node)[0])
+        self._signal, self._rows = self._grid.images(signal), self._grid.rows(weight)
+
+    def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
+        """Results of the data with the weights' velocity, and the other way round."""
+        moved = (self._signal, self._grid.rows(own[WEIGHT])) if WEIGHT in own else None
+        along = None if data is None else (self._grid.images(data), self._rows)
+        if moved is None and along is None and BIAS not in own:
+            return None
+        return self._picks.forward(moved, along, own.get(BIAS)).view(self._size)
+
+    def pull(self, grad: Tensor) -> Tensor:
+        """Through the weight."""
+        return self._grid.signal(self._picks.data((self._rows, grad.flatten(2)), None))
+
+    def backward(self, grad: Tensor) -> tuple[Tensor | None, Tangents]:
+        """Of the weight and of the data."""
+        return self._both(grad, None, None)
+
+    def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
+        """The backward of the layer, and the other half."""
+        slope = None if self.slope is None or WEIGHT not in own else self.slope.flatten(2)
+        moved = None if slope is None or self.moved is None else (self._grid.images(self.moved), slope)
+        return self._both(grad, moved, None if slope is None else (self._grid.rows(own[WEIGHT]), slope))
+
+    def _both(self, grad: Tensor, moved: Pair | None, along: Pair | None) -> tuple[Tensor | None, Tangents]:
+        values, found = grad.flatten(2), Tangents()
+        if self.weights:
+            rows, bias = self._picks.weights((self._signal, values), moved)
+            both = {WEIGHT: self._grid.weight(rows), BIAS: bias}
+            found = {slot: both[slot] for slot in self.weights}
+        if not self.has_data:
+            return None, found
+        return self._grid.signal(self._picks.data((self._rows, values), along)), found
+
+
+def _chosen(above: Sequence[Layer]) -> Scattered:
+    """The places that max-pooling takes of the convolution's result, but for those that a ReLU sets to zero."""
+    pool = next(layer for layer in above if isinstance(layer, MaxPool))
+    index = pool.node._saved_result1
+    places = Scattered.of(torch.empty(1, *index.shape, device="meta"), index, tuple(pool.node._saved_self.shape))
+    for layer in above[above.index(pool) + 1 :]:
+        places = places.where_positive(layer.node._saved_result)
+    for layer in above[: above.index(pool)]:
+        places = places.where_kept(~(layer.node._saved_result.flatten(2) <= 0))
+    return places
+
+
+def suits(layers: Sequence[Layer]) -> bool:
+    """Whether layers, from the top down, can go as one."""
+    *above, last = layers
+    pools = [layer for layer in above if isinstance(layer, MaxPool)]
+    if not isinstance(last, Convolution) or len(pools) != 1:
+        return False
+    if not all(isinstance(layer, MaxPool | Relu) for layer in above):
+        return False
+    node = last.node
+    plain = not node._saved_transposed and node._saved_groups == 1 and node._saved_weight.dim() == 4
+    return plain and native.usable(node._saved_input, node._saved_weight)
