@@ -147,7 +147,7 @@ def _batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
     inputs, labels = draw("train", seed).tensors
     generator = torch.Generator().manual_seed(seed)
     while True:
-        order = torch.randperm(len(labels), generator=generator)
+        order = torch.randperm(len(labels), generator=generator, device="cpu")
         for begin in range(0, len(order), BATCH):
             batch = order[begin : begin + BATCH]
             yield inputs[batch], labels[batch]

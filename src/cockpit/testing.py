@@ -26,15 +26,15 @@ def small_training(
 ) -> tuple[Watch, nn.Module]:
     """Train a tiny net in double precision with the given quantities; returns the closed watch and the net."""
     generator = torch.Generator().manual_seed(seed)
-    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).double()
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).to("cpu", torch.float64)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) / 2)
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64, device="cpu") / 2)
     optimizer, loss_fn = torch.optim.SGD(model.parameters(), lr=0.1), nn.CrossEntropyLoss()
     with watch(model, optimizer, loss_fn, quantities=quantities, every=every) as pit:
         for _ in range(steps):
-            inputs = torch.randn(batch, 4, generator=generator, dtype=torch.float64)
-            labels = torch.randint(0, 2, (batch,), generator=generator)
+            inputs = torch.randn(batch, 4, generator=generator, dtype=torch.float64, device="cpu")
+            labels = torch.randint(0, 2, (batch,), generator=generator, device="cpu")
             optimizer.zero_grad()
             loss_fn(model(inputs), labels).backward()
             optimizer.step()

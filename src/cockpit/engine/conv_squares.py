@@ -103,7 +103,7 @@ def _dense(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, ch
     each = columns * channels * (positions + width) + groups * positions * width
     limit = room // wide_type(grad.dtype).itemsize if conv.signal.is_cuda else CACHE
     step = max(1, min(samples, limit // each))
-    total = torch.zeros(0, device=conv.signal.device)
+    total = conv.signal.new_zeros(0)
     for begin in range(0, samples, step):
         end = min(samples, begin + step)
         part = grad.dense(samples=slice(begin, end)) if isinstance(grad, Scattered) else grad[:, begin:end]

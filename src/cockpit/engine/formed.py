@@ -99,9 +99,10 @@ def _by_loops(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str
     """Each chunk is read once, by compiled loops."""
     scratch, whole = Scratch(), _kept(form, theta, room)
     joints = {} if isinstance(form, Dense) else _joints(theta, wanted)
-    squares = torch.zeros(theta.numel()) if wanted.sum_sq else None
-    found, top = torch.empty(1 + len(vectors), form.samples), torch.zeros(()) if wanted.abs_max else None
-    counts = [torch.zeros(bins.count, dtype=torch.int64) for bins in wanted.hist1d]
+    squares = torch.zeros(theta.numel(), dtype=theta.dtype, device="cpu") if wanted.sum_sq else None
+    top = torch.zeros((), dtype=theta.dtype, device="cpu") if wanted.abs_max else None
+    found = torch.empty(1 + len(vectors), form.samples, dtype=theta.dtype, device="cpu")
+    counts = [torch.zeros(bins.count, dtype=torch.int64, device="cpu") for bins in wanted.hist1d]
     pieces = conv_loops.formed(form, scratch, whole) if conv_loops.suits(form) else chunks(form, CHUNK, scratch, whole)
     for begin, g in pieces:
         first, *others = zip(wanted.hist1d, counts, strict=True) if counts else [None]
@@ -127,7 +128,8 @@ def _beside(form: AnyForm, theta: Tensor, wanted: Wanted) -> dict[tuple[Bins, Bi
     """Joint histograms of g_n that are there as they are, by compiled loops."""
     if not isinstance(form, Dense) or not wanted.hist2d:
         return {}
-    one, columns = torch.ones(form.samples, 1), form.value.reshape(form.samples, -1)
+    one = torch.ones(form.samples, 1, dtype=theta.dtype, device="cpu")
+    columns = form.value.reshape(form.samples, -1)
     return {pair: native.joint_counts(one, columns, theta.reshape(1, -1), *pair) for pair in wanted.hist2d}
 
 
@@ -173,7 +175,7 @@ def _whole(form: AnyForm) -> Tensor:
     """All g_n, [N, D]; formed in pieces where that takes much more memory than they do."""
     parts = len(form.parts) if isinstance(form, Summed) else 1
     limit = max(PART // form.dtype.itemsize, 4 * parts * form.samples * prod(form.shape))
-    formed = torch.empty(0)
+    formed = torch.empty(0, dtype=form.dtype, device="cpu")
     for begin, g in chunks(form, limit):
         if len(g) == form.samples:
             return g

@@ -110,7 +110,7 @@ class GaussNewton:
     def _agrees(self, sending: ColumnPass, columns: Columns) -> bool | None:
         sender, size = sending.sender, sum(target.size for target in columns.targets)
         generator = torch.Generator().manual_seed(size)
-        noise = torch.randn(2, columns.samples, size, generator=generator, dtype=torch.float64)
+        noise = torch.randn(2, columns.samples, size, generator=generator, dtype=torch.float64, device="cpu")
         seeds = columns.seeds(noise.to(columns.blocks.device))
         slow = dict(sender.by_autograd([seed[1:] for seed in seeds], sending.wanted))
         parts = [Part(0, columns.samples, columns.samples)]

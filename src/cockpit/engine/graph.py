@@ -23,7 +23,7 @@ REARRANGES = frozenset(
     )
 )  # fmt: skip
 
-_probe = torch.zeros(1, requires_grad=True)
+_probe = torch.zeros(1, dtype=torch.float32, device="cpu", requires_grad=True)
 _LEAF = type((_probe * 2).grad_fn.next_functions[0][0])  # type: ignore[union-attr]
 _UNNAMED = "CppFunction"  # the class of nodes that have none of their own
 MAX_VISITS = 20_000  # steps on the ways up from one parameter

@@ -137,7 +137,7 @@ class Joint:
 
     def __init__(self, axis: Axis, bins: Bins) -> None:
         self._axis, self._bins = axis, bins
-        self._counts = torch.zeros(bins.count, axis.bins.count, dtype=torch.float64)
+        self._counts = torch.zeros(bins.count, axis.bins.count, dtype=torch.float64, device="cpu")
         self._all = np.zeros(bins.count + 1)  # samples of which every element is at or above the lower edge of a bin
         self._above: dict[int, Tensor] = {}  # samples at or above an inner edge, where not all or none are, [D]
 
@@ -156,7 +156,7 @@ class Joint:
 
     def counts(self, scratch: Scratch) -> Tensor:
         """Everything counted so far: [gradient bins, parameter bins]."""
-        above = torch.zeros(self._bins.count + 1, self._axis.bins.count, dtype=torch.float64)
+        above = torch.zeros(self._bins.count + 1, self._axis.bins.count, dtype=torch.float64, device="cpu")
         above += torch.from_numpy(self._all)[:, None] * self._axis.counts
         for k, found in self._above.items():
             above[k + 1] += self._axis.weigh(found.view(self._axis.theta.shape), scratch)

@@ -79,14 +79,14 @@ class Projection:
     """The operator in the basis, and its eigenvalues there."""
 
     def __init__(self) -> None:
-        self.matrix = torch.zeros(0, 0, dtype=torch.float64)
+        self.matrix = torch.zeros(0, 0, dtype=torch.float64, device="cpu")
 
     def add(self, along: list[float], asymmetry: float, coupling: float | None) -> None:
         """The image of the newest vector; ``coupling``: its part along the one before, as that one's image had it."""
         size = len(along)
-        grown = torch.zeros(size, size, dtype=torch.float64)
+        grown = torch.zeros(size, size, dtype=torch.float64, device="cpu")
         grown[:-1, :-1] = self.matrix
-        grown[-1] = grown[:, -1] = torch.tensor(along, dtype=torch.float64)
+        grown[-1] = grown[:, -1] = torch.tensor(along, dtype=torch.float64, device="cpu")
         if coupling is not None:
             if abs(along[-2] - coupling) > asymmetry * float(grown.abs().max()):
                 raise Undefined("second derivatives are not symmetric: an operation's own double backward is wrong")
@@ -144,7 +144,7 @@ def largest(
 
 def _mixed(vectors: Tensor) -> Tensor:
     """Of the eigenvectors of the projection, the largest."""
-    weights = torch.tensor(MIXTURE[-vectors.shape[1] :], dtype=torch.float64)
+    weights = torch.tensor(MIXTURE[-vectors.shape[1] :], dtype=torch.float64, device="cpu")
     return torch.mv(vectors[:, -len(weights) :], weights / weights.norm())
 
 

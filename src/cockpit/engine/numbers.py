@@ -61,7 +61,8 @@ class Harbour:
         if self.free:
             host, event = self.free.popleft()
         else:
-            host, event = torch.empty(packed.numel(), dtype=packed.dtype, pin_memory=True), torch.cuda.Event()
+            host = torch.empty(packed.numel(), dtype=packed.dtype, device="cpu", pin_memory=True)
+            event = torch.cuda.Event()
         host[: packed.numel()].copy_(packed, non_blocking=True)
         event.record(torch.cuda.current_stream(packed.device))
         return host, event

@@ -23,7 +23,7 @@ COMPARE, BESIDE, LOOK_UP = 0.12e-9, 0.06e-9, 5e-9
 
 def joint(products: Products, axis: Axis, bins: Bins) -> Tensor:
     """Histogram of all products with their parameters: [gradient bins, parameter bins]."""
-    counts = torch.zeros(bins.count, axis.bins.count, dtype=torch.float64)
+    counts = torch.zeros(bins.count, axis.bins.count, dtype=torch.float64, device="cpu")
     rest = products.all_rows
     if products.simple:
         small = products.small(bins)

@@ -173,8 +173,7 @@ class _Products:
         lead = (columns,) if columns else ()
         rows = []
         for tensor, target in zip(tensors, self._targets, strict=True):
-            device = self._gradients[0].device
-            filled = torch.zeros(*lead, *target.shape, device=device) if tensor is None else tensor
+            filled = self._gradients[0].new_zeros(*lead, *target.shape) if tensor is None else tensor
             rows.append(target.gather(filled.double()))
         return torch.cat(rows, dim=-1)
 
@@ -182,7 +181,7 @@ class _Products:
         """A loss that compares samples with each other has no block per sample."""
         tolerance = 0.2 if self._gradients[0].dtype.itemsize == 2 else 1e-3
         generator = torch.Generator().manual_seed(0)
-        probe = torch.randn(blocks.shape[:2], generator=generator, dtype=torch.float64).to(blocks.device)
+        probe = torch.randn(blocks.shape[:2], generator=generator, dtype=torch.float64, device="cpu").to(blocks.device)
         expected = torch.einsum("nkc,nc->nk", blocks, probe)
         off = (expected - self(probe[None])[0]).norm()
         if bool(off > tolerance * expected.norm() + 1e-30):

@@ -118,7 +118,7 @@ class Finder:
     ) -> dict[tuple[Node, int], Layout | None]:
         """Send gradients back; of the second ones only a group is held at a time, and the first ones are let go."""
         weights, lasting, rough = _weights(samples), not graph.find(DYNAMIC), graph.half is not None
-        first = dict(zip(results, self._probe(results, sources, torch.ones(samples)), strict=True))
+        first = dict(zip(results, self._probe(results, sources, torch.ones_like(weights)), strict=True))
         found: dict[tuple[Node, int], Layout | None] = {}
         groups = _groups(results, graph) if lasting else [results]  # what is asked at every step is asked in one go
         for group in groups:
@@ -271,14 +271,14 @@ def _noise(source: Source) -> Tensor:
     """Numbers around one, always the same, made where they are used: the output of a language model is large."""
     place = source.device if source.device.type in ("cpu", "cuda") else torch.device("cpu")
     generator = torch.Generator(place).manual_seed(len(source.shape))
-    return torch.rand(source.shape, generator=generator, device=place) + 0.5
+    return torch.rand(source.shape, generator=generator, dtype=torch.float32, device=place) + 0.5
 
 
 def _weights(samples: int) -> Tensor:
     """A power of two for each sample, neighbours different."""
     generator = torch.Generator().manual_seed(samples)
-    order = torch.cat([torch.randperm(7, generator=generator) for _ in range(samples // 7 + 1)])[:samples]
-    return 2.0 ** (order - 3.0)
+    sevens = [torch.randperm(7, generator=generator, device="cpu") for _ in range(samples // 7 + 1)]
+    return 2.0 ** (torch.cat(sevens)[:samples].float() - 3.0)
 
 
 def _weighted(tensor: Tensor, layout: Layout, weights: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ def pooled_squares(
     tiles, blocks = -(-width // WIDTH), -(-columns // COLUMNS)
     each = max(1, samples * channels * tiles * blocks // (PROGRAMS * processors(images.device)))
     splits = -(-samples // each)
-    partial = torch.empty(splits * blocks, channels, width, device=images.device)
+    partial = torch.empty(splits * blocks, channels, width, dtype=torch.float32, device=images.device)
     with on(images.device):
         pooled_program[(channels, tiles, splits * blocks)](
             grad.value.contiguous(),
@@ -75,7 +75,7 @@ def _offsets(
     """From the first element of a patch to the others, in the order of height, width and channel."""
     key = (kernel, dilation, line, channels, device)
     if key not in _known:
-        down, right = (torch.arange(size) * spread for size, spread in zip(kernel, dilation, strict=True))
-        places = down[:, None, None] * line + right[:, None] * channels + torch.arange(channels)
+        down, right = (torch.arange(size, device="cpu") * spread for size, spread in zip(kernel, dilation, strict=True))
+        places = down[:, None, None] * line + right[:, None] * channels + torch.arange(channels, device="cpu")
         _known[key] = places.flatten().to(device, torch.int32)
     return _known[key]

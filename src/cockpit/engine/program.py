@@ -35,7 +35,7 @@ class Program:
         self.update = {name: torch.zeros_like(theta) for name, theta in fixed.parameters.items()}
         self._starts, self._ends = list(self._before.values()), list(fixed.parameters.values())
         self._harbour = Harbour()
-        self._packed, self._manifest = torch.empty(0), Manifest({})
+        self._packed, self._manifest = fixed.loss.new_empty(0), Manifest({})
         self._reel: Reel | None = None
         self._feed = Feed(fixed.tensors(), fixed.sources(given))
         device = fixed.loss.device

@@ -3,7 +3,6 @@ convolution's own size. Behind windows of two by two that is a quarter of the wo
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from cockpit.engine import native
@@ -64,7 +63,7 @@ def _chosen(above: Sequence[Layer]) -> Scattered:
     """The places that max-pooling takes of the convolution's result, but for those that a ReLU sets to zero."""
     pool = next(layer for layer in above if isinstance(layer, MaxPool))
     index = pool.node._saved_result1
-    places = Scattered.of(torch.empty(1, *index.shape, device="meta"), index, tuple(pool.node._saved_self.shape))
+    places = Scattered.of(index[None], index, tuple(pool.node._saved_self.shape))  # of which no value is read
     for layer in above[above.index(pool) + 1 :]:
         places = places.where_positive(layer.node._saved_result)
     for layer in above[: above.index(pool)]:

@@ -56,7 +56,7 @@ class Taped:
         past = followed(forms, given.line)
         self._past = {name: _blank(given.line[name].mean_of) for name in along if name in past}
         self._update = {name: torch.empty_like(fixed.parameters[name]) for name in along if name not in past}
-        self._weights = torch.ones(len(self._names), dtype=torch.float64)
+        self._weights = torch.ones(len(self._names), dtype=torch.float64, device="cpu")
         self._motion = Motion()
         self._inputs = [*fixed.tensors(), *self._update.values(), *_factors(self._past)]
         self._ready: list[Tensor] = []  # of a step that fits
@@ -172,5 +172,5 @@ def _other(tensor: Tensor) -> Tensor:
     """Different numbers in the same layout; labels stay."""
     if not tensor.is_floating_point():
         return tensor
-    found = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    found = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
     return found.copy_((tensor.flip(0) if tensor.dim() else tensor) * 0.75)

@@ -25,7 +25,7 @@ def square_norm(vector: Tensor) -> Tensor:
     """||v||^2 in double precision, on the vector's device."""
     if _plain(vector):
         flat = _flat(vector)
-        return torch.tensor(_product(flat, flat), dtype=torch.float64)
+        return torch.tensor(_product(flat, flat), dtype=torch.float64, device="cpu")
     flat_tensor = vector.detach().reshape(-1)
     if flat_tensor.dtype in (torch.float16, torch.bfloat16):
         flat_tensor = flat_tensor.float()
@@ -44,7 +44,7 @@ def square_norms(vectors: Sequence[Tensor]) -> Tensor:
         return native.vector_sums(vectors)
     if all(_plain(v) for v in vectors):
         flats = [_flat(v) for v in vectors]
-        return torch.tensor([_product(flat, flat) for flat in flats], dtype=torch.float64)
+        return torch.tensor([_product(flat, flat) for flat in flats], dtype=torch.float64, device="cpu")
     if first.is_cuda and first.dtype in PLAIN and all(v.is_cuda and v.dtype is first.dtype for v in vectors):
         return torch.stack(torch._foreach_norm(list(vectors))).double().square()
     return torch.stack([square_norm(vector).to(first.device) for vector in vectors])
@@ -69,7 +69,8 @@ def square_distances(ends: Sequence[Tensor], starts: Sequence[Tensor]) -> Tensor
         return native.vector_sums(ends, starts, apart=True)
     pairs = [(end, start.to(end.device)) for end, start in zip(ends, starts, strict=True)]
     if all(_plain(v) for pair in pairs for v in pair):
-        return torch.tensor([_square_distance(_flat(v), _flat(w)) for v, w in pairs], dtype=torch.float64)
+        found = [_square_distance(_flat(v), _flat(w)) for v, w in pairs]
+        return torch.tensor(found, dtype=torch.float64, device="cpu")
     return torch.stack([square_norm(v - w).to(ends[0].device) for v, w in pairs])
 
 

@@ -25,7 +25,7 @@ def scan(
         raise ValueError(f"{many} vectors: at most {MOST_VECTORS} are taken in one pass, so split them")
     check_size(size)
     if not g.numel():
-        sums, counts = torch.zeros(1 + many, samples, device=g.device), None
+        sums, counts = torch.zeros(1 + many, samples, dtype=torch.float32, device=g.device), None
         if bins is not None:
             counts = torch.zeros(bins.count, dtype=torch.int64, device=g.device)
     else:

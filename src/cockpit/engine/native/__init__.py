@@ -4,7 +4,7 @@ Every function has a counterpart in torch's operations, which runs where there i
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -42,6 +42,8 @@ LARGE = 2**16  # numbers from which on a second thread saves more than it costs 
 
 SIDE_BY_SIDE = 32  # signs that are counted at once
 
+_room = partial(torch.empty, dtype=torch.float64, device=torch.device("cpu"))  # whatever the user's defaults are
+
 PACKABLE = {torch.float32: 0, torch.float64: 1, torch.int64: 2}
 
 
@@ -62,7 +64,7 @@ def outer_counts(row: Tensor, col: Tensor, bins: Bins) -> Tensor:
     """Histogram of row_no * col_ni, for rows [N, O] and [N, I]: [bins]."""
     row, col = _rows(row), _rows(col)
     samples, rows, columns = len(row), row.shape[1], col.shape[1]
-    counts = torch.empty(bins.count, dtype=torch.int64)
+    counts = _room(bins.count, dtype=torch.int64)
     threads = _threads(samples * (rows + columns))  # mostly signs are counted
     call("outer_counts", row, row.stride(0), col, col.stride(0), samples, rows, columns, *_edges(bins), counts, threads)
     return counts
@@ -72,7 +74,7 @@ def joint_counts(row: Tensor, col: Tensor, theta: Tensor, bins: Bins, beside: Bi
     """Histogram of (row_no * col_ni, theta_oi) over n, o, i: [bins, bins of the parameter]."""
     row, col, theta = _rows(row), _rows(col), theta.contiguous()
     samples, rows, columns = len(row), row.shape[1], col.shape[1]
-    counts = torch.empty(bins.count, beside.count, dtype=torch.int64)
+    counts = _room(bins.count, beside.count, dtype=torch.int64)
     given = row, row.stride(0), col, col.stride(0), theta, samples, rows, columns
     threads = _threads(samples * rows * columns // SIDE_BY_SIDE)
     call("joint_counts", *given, *_edges(bins), *_edges(beside), counts, threads)
@@ -103,7 +105,7 @@ def scan(
 def row_products(one: Tensor, other: Tensor) -> Tensor:
     """sum_m one_nm other_nm, [N]."""
     one, other = _rows(one), _rows(other)
-    found = torch.empty(len(one))
+    found = _room(len(one), dtype=torch.float32)
     call("row_products", one, one.stride(0), other, other.stride(0), *one.shape, found)
     return found
 
@@ -113,21 +115,21 @@ def moments(rows: Tensor, weights: Tensor | None = None) -> Tensor:
 
     ``rows`` may be in double precision. ``weights``: what each row is multiplied with, in double precision.
     """
-    rows, found = rows.contiguous(), torch.empty(3, dtype=torch.float64)
+    rows, found = rows.contiguous(), _room(3)
     call("moments", rows, rows.dtype is torch.float64, weights, *rows.shape, found)
     return found
 
 
 def row_sums(rows: Tensor) -> Tensor:
     """Sum of each row [P, N], in double precision; [P]."""
-    rows, found = rows.contiguous(), torch.empty(len(rows), dtype=torch.float64)
+    rows, found = rows.contiguous(), _room(len(rows))
     call("row_sums", rows, *rows.shape, found)
     return found
 
 
 def shares(losses: Tensor, total: Tensor, known: float, arrived: Tensor) -> Tensor:
     """Losses times arrived * total / their sum, or times arrived * known if that is zero; [N], double precision."""
-    losses, found = losses.contiguous(), torch.empty(len(losses), dtype=torch.float64)
+    losses, found = losses.contiguous(), _room(len(losses))
     call("shares", losses, len(losses), total, known, arrived, found)
     return found
 
@@ -143,28 +145,28 @@ def scaled(x: Tensor, factor: float) -> Tensor:
 def stack(rows: Sequence[Tensor]) -> Tensor:
     """Rows of one shape and kind, one below the other."""
     rows = [row.contiguous() for row in rows]
-    found = torch.empty(len(rows), *rows[0].shape, dtype=rows[0].dtype)
+    found = _room(len(rows), *rows[0].shape, dtype=rows[0].dtype)
     call("stacked", Pointers(rows), len(rows), rows[0].nbytes, found)
     return found
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, ignored: int) -> Tensor:
     """Loss of each sample, for logits [N, C] and classes [N] that were trained on; for few numbers."""
-    logits, targets, found = logits.contiguous(), targets.contiguous(), torch.empty(len(logits))
+    logits, targets, found = logits.contiguous(), targets.contiguous(), _room(len(logits), dtype=torch.float32)
     call("cross_entropy", logits, targets, *logits.shape, ignored, found)
     return found
 
 
 def scatter(squares: Tensor, dots: Tensor) -> Tensor:
     """Sum of all squared lengths, and of the squared inner products of each sample, from rows [P, N]; [2]."""
-    squares, dots, found = squares.contiguous(), dots.contiguous(), torch.empty(2, dtype=torch.float64)
+    squares, dots, found = squares.contiguous(), dots.contiguous(), _room(2)
     call("scatter", squares, dots, *dots.shape, found)
     return found
 
 
 def centres(dots: Tensor) -> Tensor:
     """Mean and mean absolute value of each row [P, N]; [2, P]."""
-    dots, found = dots.contiguous(), torch.empty(2, len(dots), dtype=torch.float64)
+    dots, found = dots.contiguous(), _room(2, len(dots))
     call("centres", dots, *dots.shape, found)
     return found
 
@@ -173,7 +175,7 @@ def vector_sums(one: Sequence[Tensor], other: Sequence[Tensor] | None = None, ap
     """||v||^2 of each vector; with ``other`` <v, w> of each pair, or ||v - w||^2 if ``apart``; [P]."""
     one = [v.contiguous() for v in one]
     beside = None if other is None else Pointers([w.contiguous() for w in other])
-    sizes, found = _sizes(one), torch.empty(len(one), dtype=torch.float64)
+    sizes, found = _sizes(one), _room(len(one))
     call("vector_sums", Pointers(one), beside, sizes, len(one), apart, found, _threads(sum(v.numel() for v in one)))
     return found
 
@@ -190,7 +192,7 @@ def motion(
     ||update||^2, <update, gradient>, ||before||^2, ||gradient||^2; of the first ``most`` elements what is left of
     ||update||^2 when the best multiple of the gradient is taken away, and ||before||^2.
     """
-    found, sizes = torch.empty(len(now), 6, dtype=torch.float64), _sizes(now)
+    found, sizes = _room(len(now), 6), _sizes(now)
     slope = None if gradient is None else Pointers(gradient)
     threads = _threads(sum(v.numel() for v in now))
     call("motion", Pointers(now), Pointers(before), Pointers(update), slope, sizes, len(now), most, found, threads)
@@ -201,7 +203,7 @@ def pack(tensors: Sequence[Tensor]) -> Tensor:
     """All elements in one vector of double precision."""
     tensors = [tensor.contiguous() for tensor in tensors]
     kinds = whole_numbers([PACKABLE[tensor.dtype] for tensor in tensors])
-    found = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=torch.float64)
+    found = _room(sum(tensor.numel() for tensor in tensors))
     call("pack", Pointers(tensors), kinds, _sizes(tensors), len(tensors), found)
     return found
 
@@ -211,7 +213,7 @@ _NO_EDGES = None, 0, 0.0, 0, 0
 
 @cache
 def _edges(bins: Bins) -> tuple[Tensor, int, float, int, int]:
-    edges = torch.tensor(bins.thresholds, dtype=torch.float32)
+    edges = torch.tensor(bins.thresholds, dtype=torch.float32, device="cpu")
     return edges, len(edges), *bins.near_zero
 
 
