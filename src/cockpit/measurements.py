@@ -119,8 +119,23 @@ class Measurements:
         few = len(self._waiting) <= TOGETHER and self._patient(first)
         return not few or time.perf_counter() - first.since > LATE
 
+    def give_up(self) -> int:
+        """Forget what waits; how many steps these were."""
+        lost = len(self._waiting)
+        self._waiting.clear()
+        return lost
+
     def _do(self, entry: Waiting) -> None:
-        """One step on its own."""
+        """One step on its own; a fault costs this step and no other."""
+        try:
+            self._measure(entry)
+        except Exception as error:
+            log.warning("step %s could not be measured: %s", entry.step.step, why(error))
+        if entry.end is not None:
+            entry.end()
+        entry.check, entry.arriving, entry.quantities = None, None, []
+
+    def _measure(self, entry: Waiting) -> None:
         if entry.check is not None:
             entry.check()
         if entry.arriving is not None:
@@ -131,9 +146,6 @@ class Measurements:
             self._record(quantities, entry.step, entry.step.step + shift, timed)
         if entry.leaving is not None:
             entry.leaving.leave(entry.step)
-        if entry.end is not None:
-            entry.end()
-        entry.check, entry.arriving, entry.quantities = None, None, []
 
     def _do_together(self, entries: list[Waiting]) -> None:
         """Steps that have ended: those that are alike are measured at once, recorded is each in its turn."""

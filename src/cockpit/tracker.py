@@ -78,7 +78,10 @@ class Tracker:
 
     def settle(self) -> None:
         """Wait for the device and measure everything that waits for it."""
-        self._measurements.settle(wait=True)
+        try:
+            self._measurements.settle(wait=True)
+        except Exception as error:  # the device is lost: what was recorded before must still be written
+            log.warning("%s steps could not be measured: %s", self._measurements.give_up(), why(error))
 
     def _keeps_start(self) -> bool:
         return any(quantity.name == "Distance" or "start" in quantity.needs for quantity in self.quantities)

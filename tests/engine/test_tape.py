@@ -169,3 +169,25 @@ def test_steps_without_individual_losses_are_replayed_too(monkeypatch: pytest.Mo
         found.append({(record.step, record.name): record for record in pit.history})
     agree(found[1], found[0])
     assert "no individual losses were seen" in (found[1][STEPS - 2, "Alpha"].reason or "")
+
+
+class Own(nn.Module):
+    """A loss without ``reduction``: no individual losses can be had."""
+
+    def forward(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(outputs, labels)
+
+
+def test_no_step_is_lost_where_the_loss_has_no_reduction() -> None:
+    model, loss_fn = nn.Linear(6, 3), Own()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with cockpit.watch(model, optimizer, loss_fn, quantities="economy", every=1, run=False) as pit:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            loss_fn(model(torch.randn(8, 6)), torch.randint(3, (8,))).backward()
+            optimizer.step()
+    steps = {record.step for record in pit.history if record.name == "GradNorm"}
+    lines = [record for record in pit.history if record.name == "Alpha"]
+    assert steps == set(range(STEPS))
+    assert [record.step for record in lines] == list(range(STEPS))
+    assert all("gives no individual losses" in (record.reason or "") for record in lines[:-1])

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cockpit.core.errors import Undefined, why
 from cockpit.engine.lanczos import Eigenpair
 from cockpit.engine.needs import Diagonal
 from cockpit.layers.forms import AnyForm, joined, scale
@@ -38,7 +39,10 @@ class Microbatch:
         if self.raw is not None:
             self.loss = self.loss.clone()  # the user may change it before it is read
             self.forms = self.raw.script.forms(self.raw.collected)
-            self.shares = self.raw.shares(self.samples) if self.raw.calls else self.raw.why
+            try:
+                self.shares = self.raw.shares(self.samples) if self.raw.calls else self.raw.why
+            except Undefined as error:
+                self.shares = why(error)
             self.raw = None
 
     def join(self, other: "Microbatch") -> None:
