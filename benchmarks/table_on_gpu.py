@@ -1,8 +1,8 @@
 """Run the whole table of test cases on a CUDA device and compare with the float64 CPU reference.
 
-    PYTHONPATH=src:. python benchmarks/table_on_gpu.py [NAME_PART]
+    PYTHONPATH=src:. python benchmarks/table_on_gpu.py [NAME_PART] [--share 1/6]
 
-Exit code 1 if any value is wrong. `--device cpu` runs the same loop without a GPU.
+``--share``: every so many cases, for several processes side by side. Exit code 1 if any value is wrong. `--device cpu` runs the same loop without a GPU.
 """
 
 import argparse
@@ -61,10 +61,12 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("part", nargs="?", default="")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--share", default="1/1", help="which of how many")
     args = parser.parse_args()
+    which, of = map(int, args.share.split("/"))
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name() if args.device == 'cuda' else 'cpu'}")
     bad = total = 0
-    for name, case in CASES.items():
+    for name, case in list(CASES.items())[which - 1 :: of]:
         if args.part not in name:
             continue
         begin = time.perf_counter()

@@ -43,7 +43,7 @@ class Journal:
 
     def extend(self, step: int, records: Sequence[Record]) -> None:
         """Keep the values that were measured at a step."""
-        self.history.extend(step, records)
+        self.history.extend(records)
         self._waiting.extend(records)
         for record in records:
             if record.reason is not None and (record.name, record.reason) not in self._warned:
@@ -53,7 +53,7 @@ class Journal:
     def note(self, step: int, circumstances: Mapping[str, float]) -> None:
         """Keep the circumstances of a tracked step."""
         noted = [Record(step, name, SCALAR, float(value)) for name, value in circumstances.items()]
-        self.context.extend(step, noted)
+        self.context.extend(noted)
         self._waiting.extend(noted)
 
     def log(self, step: int, metrics: Mapping[str, Any], taken: Collection[str]) -> None:

@@ -12,8 +12,8 @@ def record(step: int, name: str, value: float) -> Record:
 def test_records_of_a_step_are_the_same_together_as_one_by_one() -> None:
     records = [record(3, "a", 1.0), record(3, "b", 2.0), record(3, "a", 5.0)]
     together, single = History(), History()
-    together.extend(3, records[:2])
-    together.extend(3, records[2:])
+    together.extend(records[:2])
+    together.extend(records[2:])
     for each in records:
         single.append(each)
     assert list(together) == list(single)
@@ -22,6 +22,6 @@ def test_records_of_a_step_are_the_same_together_as_one_by_one() -> None:
 
 def test_a_step_without_records_is_unknown() -> None:
     history = History()
-    history.extend(2, [])
+    history.extend([])
     assert history.steps() == []
     assert history.output() == {}

@@ -4,7 +4,7 @@ The basis never has more than a few vectors: when it is full it is replaced by i
 eigenvectors, which continue the same Krylov space (Wu and Simon 2000).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -97,6 +97,11 @@ class Projection:
         """Eigenvalues and eigenvectors."""
         values, vectors = torch.linalg.eigh(self.matrix)
         return values, vectors
+
+
+def room(parameters: Mapping[str, Tensor]) -> int:
+    """Bytes that a search holds in a CPU's memory."""
+    return MOST * sum(p.nbytes for p in parameters.values() if p.device.type == "cpu")
 
 
 def largest(

@@ -14,6 +14,7 @@ from cockpit.engine.curvature import HessianProduct, Product, Vectors, hessian_d
 from cockpit.engine.eager import full_precision
 from cockpit.engine.gauss_newton import GaussNewton
 from cockpit.engine.graph import Graph
+from cockpit.engine.memory import give_back
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
 from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.settings import Settings
@@ -21,6 +22,7 @@ from cockpit.engine.tangent_layers import Layer
 from cockpit.engine.tangents import TangentProduct, chain_of
 
 Found = TypeVar("Found")
+LARGE = 2**24  # bytes of the vectors of a search beside which it takes no time to tidy up
 
 
 class SecondOrder:
@@ -139,6 +141,8 @@ class SecondOrder:
 
     def _largest(self, settings: Settings) -> lanczos.Eigenpair:
         product, generator = self._product(), self._generator(3)
+        if lanczos.room(product.parameters) >= LARGE:
+            give_back()
         asymmetry = 0.5 if self._half else 1e-2
         pair = lanczos.largest(  # which lets go of the start
             product.flat, self._start(settings.eigenvector, generator), generator, asymmetry=asymmetry
