@@ -1,8 +1,9 @@
 """Run the whole table of test cases on a CUDA device and compare with the float64 CPU reference.
 
-    PYTHONPATH=src:. python benchmarks/table_on_gpu.py [NAME_PART] [--share 1/6]
+    PYTHONPATH=src:. python benchmarks/table_on_gpu.py [NAME_PART] [--single] [--share 1/6]
 
-``--share``: every so many cases, for several processes side by side. Exit code 1 if any value is wrong. `--device cpu` runs the same loop without a GPU.
+``--single``: in single precision, which the kernels are for. ``--share``: every so many cases, for several processes side by side. Exit code 1 if any value is wrong.
+`--device cpu` runs the same loop without a GPU.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from tests.cases import CASES, Batch, Case
 from tests.reference import reference_run
-from tests.test_table import allowed
+from tests.test_table import ROUNDING, allowed, in_single
 from tests.watched import all_quantities, mismatch
 from torch import Tensor, nn
 
@@ -31,7 +32,7 @@ def moved(value: Any, device: str) -> Any:
     return type(value)(moved(entry, device) for entry in value) if isinstance(value, list | tuple) else value
 
 
-def wrong_values(case: Case, device: str) -> tuple[int, list[str]]:
+def wrong_values(case: Case, device: str, exact: Case, rounding: float) -> tuple[int, list[str]]:
     model, optimizer, loss_fn, batches = case.build()
     model.to(device)
     if isinstance(loss_fn, nn.Module):
@@ -42,7 +43,7 @@ def wrong_values(case: Case, device: str) -> tuple[int, list[str]]:
         case.style.run(model, optimizer, loss_fn, moved(batches, device), lambda: None)
     found = {(record.step, record.name): record for record in pit.history}
     wrong, right = [], 0
-    for step, values in reference_run(case).items():
+    for step, values in reference_run(exact).items():
         for name, expected in values.items():
             record = found.get((step, name))
             if record is None:
@@ -50,7 +51,7 @@ def wrong_values(case: Case, device: str) -> tuple[int, list[str]]:
             elif record.value is None:
                 if expected is not None and not allowed(case, name, record.reason or ""):
                     wrong.append(f"{name} at {step} is undefined: {record.reason}")
-            elif expected is None or (why := mismatch(case, name, record.value, expected)):
+            elif expected is None or (why := mismatch(case, name, record.value, expected, rounding)):
                 wrong.append(f"{name} at {step}: {why if expected is not None else record.value}")
             else:
                 right += 1
@@ -61,17 +62,20 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("part", nargs="?", default="")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--single", action="store_true", help="in single precision")
     parser.add_argument("--share", default="1/1", help="which of how many")
     args = parser.parse_args()
     which, of = map(int, args.share.split("/"))
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name() if args.device == 'cuda' else 'cpu'}")
+    torch.backends.cudnn.allow_tf32 = False  # convolutions would round their inputs to ten bits
     bad = total = 0
     for name, case in list(CASES.items())[which - 1 :: of]:
-        if args.part not in name:
+        if args.part not in name or (args.single and case.dtype is not torch.float64):
             continue
         begin = time.perf_counter()
         try:
-            right, wrong = wrong_values(case, args.device)
+            tried, rounding = (in_single(case), ROUNDING) if args.single else (case, 0.0)
+            right, wrong = wrong_values(tried, args.device, case, rounding)
         except CockpitError as error:
             right, wrong = 0, [] if case.may_refuse else [str(error)]
         except Exception as error:

@@ -44,6 +44,7 @@ class Case:
     optimizer: Callable[[nn.Module], Any] = field(default_factory=sgd)
     loop: str = "plain"  # a name in LOOPS
     dtype: torch.dtype = torch.float64
+    double_data: bool = False  # data are given with all their digits
     tolerance: float = 1e-7
     expected_undefined: dict[str, str] = field(default_factory=dict)
     loose: dict[str, float] = field(default_factory=dict)
@@ -71,8 +72,12 @@ class Case:
         loss_fn = self.loss.make()
         if isinstance(loss_fn, nn.Module):
             loss_fn = loss_fn.to(self.dtype)
-        batches = [cast(batch, self.dtype) for batch in self.batches()]
+        batches = [cast(batch, self.dtype) for batch in self.rounded()]
         return Setup(wrapped, self.optimizer(model), loss_fn, batches)
+
+    def rounded(self) -> list[Batch]:
+        """The batches: numbers that single precision can hold, so that a case has the same ones in both."""
+        return [batch if self.double_data else cast(batch, torch.float32) for batch in self.batches()]
 
     def size(self, batch: Batch) -> int:
         """Number of samples in a batch."""

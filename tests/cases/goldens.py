@@ -41,7 +41,7 @@ def golden_case(name: str) -> Case:
         return [Batch((x,), y) for x, y in tensors]
 
     loss = mse() if name.endswith("mse") else cross_entropy()
-    return Case(f"golden_{name}", model, batches, loss, sgd(values["lr"]))
+    return Case(f"golden_{name}", model, batches, loss, sgd(values["lr"]), double_data=True)
 
 
 def _model(name: str) -> nn.Module:

@@ -18,7 +18,9 @@ import cockpit
 from cockpit.engine import kernels, statistics
 from cockpit.engine.binning import Bins
 from cockpit.engine.statistics import Direction, Statistics, Wanted
+from cockpit.layers._rule import Use, rule_for
 from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Indexed, Summed, scale, widened
+from cockpit.layers.layout import Layout
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -191,6 +193,26 @@ def test_familiar_steps_run_on_the_thread_of_the_training_and_change_nothing() -
     assert threading.get_ident() not in elsewhere
     assert here[-1] == threading.get_ident()
     assert all(torch.equal(one, other) for one, other in zip(plain, seen, strict=True))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("size", [3, 20])  # few positions, and enough for one pass over them
+def test_scales_of_batch_norms(size: int, training: bool) -> None:
+    layer = nn.BatchNorm2d(5).cuda().train(training)
+    layer(draw(6, 5, size, size).cuda() + 7)  # running statistics
+    x, grad = (2 * draw(6, 5, size, size) + 40).cuda(), draw(5, 6, size, size).transpose(0, 1).contiguous().cuda()
+    node: Any = layer(x).grad_fn
+    rule = rule_for(node.name())
+    assert rule is not None
+    form = rule(Use(node, 1, (5,), (grad,), Layout(6, 5 * size * size)))
+    assert isinstance(form, Dense)
+    exact = x.double()
+    if training:
+        mean, var = exact.mean((0, 2, 3), keepdim=True), exact.var((0, 2, 3), correction=0, keepdim=True)
+    else:
+        mean, var = (part.double().view(1, -1, 1, 1) for part in (layer.running_mean, layer.running_var))
+    expected = ((exact - mean) * torch.rsqrt(var + layer.eps) * grad.double()).sum((2, 3))
+    torch.testing.assert_close(form.value.double(), expected, rtol=1e-4, atol=1e-3)
 
 
 def test_counts_exceed_32_bits() -> None:

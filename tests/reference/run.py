@@ -61,7 +61,7 @@ def exact(case: Case) -> Case:
 
 def exact_batches(case: Case) -> list[Batch]:
     """The very numbers of the case's batches, in float64."""
-    return [cast(cast(batch, case.dtype), torch.float64) for batch in case.batches()]
+    return [cast(cast(batch, case.dtype), torch.float64) for batch in case.rounded()]
 
 
 def trajectory(case: Case) -> tuple[nn.Module, list[Named], list[dict[str, float]]]:

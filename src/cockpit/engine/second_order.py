@@ -63,6 +63,12 @@ class SecondOrder:
                 if need.kind in ("ggn", "ggn_mc"):
                     self.diagonals[need] = _attempt(self._of_gauss_newton, need, impossible)
             self._newton = None
+        if MAX_EIGENVALUE in needs:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        if lanczos.room(self._parameters) >= LARGE:
+            give_back()
 
     def _of_hessian(self, need: Diagonal) -> list[Vectors]:
         if need.kind == "hessian":
@@ -141,8 +147,7 @@ class SecondOrder:
 
     def _largest(self, settings: Settings) -> lanczos.Eigenpair:
         product, generator = self._product(), self._generator(3)
-        if lanczos.room(product.parameters) >= LARGE:
-            give_back()
+        self._tidy()
         asymmetry = 0.5 if self._half else 1e-2
         pair = lanczos.largest(  # which lets go of the start
             product.flat, self._start(settings.eigenvector, generator), generator, asymmetry=asymmetry
