@@ -2,8 +2,8 @@
 
     PYTHONPATH=src:. python benchmarks/table_on_gpu.py [NAME_PART] [--single] [--share 1/6]
 
-``--single``: in single precision, which the kernels are for. ``--share``: every so many cases, for several processes side by side. Exit code 1 if any value is wrong.
-`--device cpu` runs the same loop without a GPU.
+``--single``: in single precision, which the kernels are for. ``--share``: every so many cases, for several processes
+side by side. ``--device cpu`` runs the same loop without a GPU. Exit code 1 if any value is wrong.
 """
 
 import argparse
