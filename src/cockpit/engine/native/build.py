@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -115,16 +116,31 @@ def _compile(target: Path) -> None:
         raise LookupError("there is no C compiler (cc, gcc or clang)")
     part = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        for extra in TUNING:
-            code = [str(source) for source in SOURCES if source.suffix == ".c"]
-            command = [compiler, *FLAGS, *extra, *code, "-o", str(part), "-lm"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-            if done.returncode == 0:
-                part.replace(target)  # at once, for others who are about to load it
-                return
-        raise LookupError(f"{compiler} failed: {done.stderr.strip()[:300]}")
+        with tempfile.TemporaryDirectory(prefix="cockpit-") as folder:
+            for extra in TUNING:
+                problem = _linked([compiler, *FLAGS, *extra], Path(folder), part)
+                if problem is None:
+                    part.replace(target)  # at once, for others who are about to load it
+                    return
+        raise LookupError(f"{compiler} failed: {(problem or 'it said nothing')[:300]}")
     finally:
         part.unlink(missing_ok=True)
+
+
+def _linked(command: list[str], folder: Path, target: Path) -> str | None:
+    """Compile all sources side by side and link them; what the compiler said if it failed."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        given = [*command, *arguments]
+        return subprocess.run(given, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    code = [source for source in SOURCES if source.suffix == ".c"]
+    objects = [str(folder / f"{source.stem}.o") for source in code]
+    with ThreadPoolExecutor(len(code)) as pool:
+        done = list(pool.map(lambda source, made: run("-c", str(source), "-o", made), code, objects))
+    if not any(job.returncode for job in done):
+        done.append(run(*objects, "-o", str(target), "-lm"))
+    return next((job.stderr.strip() for job in done if job.returncode), None)
 
 
 def _reason(error: Exception) -> str:
