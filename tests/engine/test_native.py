@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cockpit.engine import native
+from cockpit.engine import derived, native
 from cockpit.engine.binning import Bins
 from cockpit.engine.native import build
 
@@ -219,3 +219,35 @@ def test_cross_entropy_of_what_is_not_finite_is_not_finite() -> None:
     found = native.cross_entropy(logits, torch.tensor([0, 0, 0]), -100).tolist()
     wanted = F.cross_entropy(logits, torch.tensor([0, 0, 0]), reduction="none").tolist()
     assert str(found) == str(wanted)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-5])
+@pytest.mark.parametrize("size", [1, 7, 8, 100_003])
+def test_sums_over_elements(size: int, epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    g, samples = numbers((size,), "usual"), 9
+    sum_sq = samples * g.square() + numbers((size + 1,), "sparse")[1:]  # some have no variance but rounding
+    diagonal = numbers((size + 2,), "usual")[2:].abs() + 0.1
+    found = [
+        derived.signal_to_noise(g, sum_sq, samples, 1, epsilon),
+        derived.noise_to_curvature(sum_sq, diagonal, epsilon),
+        derived.noise_to_curvature(sum_sq, None, epsilon + 0.5),
+    ]
+    monkeypatch.setattr(native, "usable", lambda *tensors: False)
+    slow = [
+        derived.signal_to_noise(g, sum_sq, samples, 1, epsilon),
+        derived.noise_to_curvature(sum_sq, diagonal, epsilon),
+        derived.noise_to_curvature(sum_sq, None, epsilon + 0.5),
+    ]
+    for one, other in zip(found, slow, strict=True):
+        assert one.shape == other.shape
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=0)
+    spread = sum_sq.double() / samples - g.double().square()
+    counted = (spread > 8 * torch.finfo(torch.float32).eps * sum_sq.double() / samples).sum()
+    assert int(found[0][1]) == (size if epsilon else int(counted))
+
+
+def test_sums_over_elements_that_are_no_numbers() -> None:
+    g, sum_sq = numbers((50,), "odd"), numbers((50,), "usual").square() + 10
+    assert torch.isfinite(derived.signal_to_noise(g, sum_sq, 9, 1, 0.0)).all()  # they have no variance
+    assert torch.isnan(derived.signal_to_noise(g, sum_sq, 9, 1, 1e-5)[0])
+    assert torch.isnan(derived.noise_to_curvature(g, sum_sq, 1e-5))

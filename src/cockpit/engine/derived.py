@@ -48,6 +48,8 @@ def signal_to_noise(mean: Tensor, sum_sq: Tensor, size: int, correction: int, ep
     A variance below rounding is zero: the difference of two equal numbers says nothing. Elements without variance do
     not count; with ``epsilon``, which is added to every variance, all do.
     """
+    if native.usable(mean, sum_sq):
+        return native.signal_to_noise(mean, sum_sq, size, correction, epsilon)
     g, second = mean.double().reshape(-1), sum_sq.double().reshape(-1) / size
     square = g.square()
     variance = second - square
@@ -62,5 +64,7 @@ def signal_to_noise(mean: Tensor, sum_sq: Tensor, size: int, correction: int, ep
 
 def noise_to_curvature(sum_sq: Tensor, diagonal: Tensor | None, epsilon: float) -> Tensor:
     """sum_j [sum_n g_n,j^2] / (h_j + epsilon)."""
+    if native.usable(sum_sq) and (diagonal is None or native.usable(diagonal)):
+        return native.noise_to_curvature(sum_sq, diagonal, epsilon)
     curvature = 0.0 if diagonal is None else diagonal.double()
     return (sum_sq.double() / (curvature + epsilon)).sum()

@@ -21,6 +21,7 @@ __all__ = [
     "joint_counts",
     "moments",
     "motion",
+    "noise_to_curvature",
     "outer_counts",
     "pack",
     "packable",
@@ -31,6 +32,7 @@ __all__ = [
     "scan",
     "scatter",
     "shares",
+    "signal_to_noise",
     "stack",
     "usable",
     "vector_sums",
@@ -168,6 +170,22 @@ def centres(dots: Tensor) -> Tensor:
     """Mean and mean absolute value of each row [P, N]; [2, P]."""
     dots, found = dots.contiguous(), _room(2, len(dots))
     call("centres", dots, *dots.shape, found)
+    return found
+
+
+def noise_to_curvature(sum_sq: Tensor, diagonal: Tensor | None, epsilon: float) -> Tensor:
+    """sum_j s_j / (h_j + epsilon), in double precision."""
+    beside = None if diagonal is None else diagonal.contiguous()
+    sum_sq, found = sum_sq.contiguous(), _room(())
+    call("noise_to_curvature", sum_sq, beside, sum_sq.numel(), epsilon, found, _threads(sum_sq.numel()))
+    return found
+
+
+def signal_to_noise(mean: Tensor, sum_sq: Tensor, size: int, correction: int, epsilon: float) -> Tensor:
+    """(sum_j g_j^2 / var_j, number of terms), [2], in double precision."""
+    mean, sum_sq, found = mean.contiguous(), sum_sq.contiguous(), _room(2)
+    given = mean, sum_sq, mean.numel(), size, size / (size - correction), epsilon
+    call("signal_to_noise", *given, found, _threads(mean.numel()))
     return found
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cockpit.engine.native.build import library
 
-POINTER, WHOLE, SINGLE, FLAG = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_int
+POINTER, WHOLE, FLAG, SINGLE, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float, ctypes.c_double
 BINS = [POINTER, WHOLE, SINGLE, WHOLE, WHOLE]
 SIGNATURES: dict[str, list[Any]] = {
     "outer_counts": [*[POINTER, WHOLE] * 2, *[WHOLE] * 3, *BINS, POINTER, FLAG],
@@ -19,7 +19,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "row_products": [*[POINTER, WHOLE] * 2, WHOLE, WHOLE, POINTER],
     "moments": [POINTER, FLAG, POINTER, WHOLE, WHOLE, POINTER],
     "row_sums": [POINTER, WHOLE, WHOLE, POINTER],
-    "shares": [POINTER, WHOLE, POINTER, ctypes.c_double, POINTER, POINTER],
+    "shares": [POINTER, WHOLE, POINTER, DOUBLE, POINTER, POINTER],
     "scaled": [POINTER, WHOLE, SINGLE, POINTER],
     "stacked": [POINTER, WHOLE, WHOLE, POINTER],
     "cross_entropy": [POINTER, POINTER, *[WHOLE] * 3, POINTER],
@@ -27,6 +27,8 @@ SIGNATURES: dict[str, list[Any]] = {
     "centres": [POINTER, WHOLE, WHOLE, POINTER],
     "vector_sums": [*[POINTER] * 3, WHOLE, FLAG, POINTER, FLAG],
     "motion": [*[POINTER] * 5, WHOLE, WHOLE, POINTER, FLAG],
+    "noise_to_curvature": [POINTER, POINTER, WHOLE, DOUBLE, POINTER, FLAG],
+    "signal_to_noise": [POINTER, POINTER, WHOLE, *[DOUBLE] * 3, POINTER, FLAG],
     "picked_formed": [POINTER, WHOLE, *[POINTER] * 3, SINGLE, *[WHOLE] * 3, POINTER, FLAG],
     "picked_squares": [POINTER, WHOLE, *[POINTER] * 4, WHOLE, *[POINTER] * 3, FLAG],
     "picked_back": [POINTER, WHOLE, *[POINTER] * 4, WHOLE, POINTER, FLAG],
