@@ -65,6 +65,7 @@ void bring_values(sorted *by, const layout *l, values v, int64_t n, int64_t from
 typedef void (*adder)(int64_t m, const int64_t *at, const float *v, const float *x, const int64_t *by, float *found,
                       const int64_t *to);
 
+#define EACH(G) _Pragma("GCC unroll 8") for (int g = 0; g < G; g++)
 #define GROUP 8 /* blocks of a row that are handled at once, even if they belong to several runs */
 extern const adder adders[GROUP + 1]; /* by the number of blocks */
 extern const int64_t in_row[GROUP];   /* where blocks begin in a row */

@@ -40,8 +40,6 @@ void bring_values(sorted *by, const layout *l, values v, int64_t n, int64_t from
   }
 }
 
-#define EACH(G) _Pragma("GCC unroll 8") for (int g = 0; g < G; g++)
-
 #define ADD(G)                                                                                                       \
   static void add_##G(int64_t m, const int64_t *at, const float *v, const float *x, const int64_t *by, float *found, \
                       const int64_t *to) {                                                                           \

@@ -14,8 +14,6 @@ typedef struct {
   int failed;
 } task;
 
-#define EACH(G) _Pragma("GCC unroll 8") for (int g = 0; g < G; g++)
-
 /* found_e += <w, x_e>, some blocks of the rows x_e that begin at the places ``at``; still to be summed over a block */
 typedef void (*dots)(int64_t m, const int64_t *at, const float *w, const float *x, const int64_t *by, eight *found);
 
