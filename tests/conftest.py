@@ -1,6 +1,7 @@
 """One thread for all tests: the nets are tiny, and threads that wait for each other on a busy machine take minutes."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,8 @@ import torch
 from cockpit.engine import native
 
 torch.set_num_threads(1)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: Ctrl-C would not reach any program
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

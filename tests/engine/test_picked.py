@@ -155,6 +155,35 @@ def test_gradients_of_each_sample(case: Case, order: torch.memory_format) -> Non
     torch.testing.assert_close(into.view(expected.shape).double(), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_several_threads_make_the_same_numbers(case: Case) -> None:
+    given = Numbers(case)
+    pair = given.grid.images(given.signal), given.value[0]
+    rows = given.grid.rows(given.weight)
+    response = given.dense(given.value[0]).float().flatten(2)
+
+    def everything() -> list[Tensor]:
+        g = torch.empty(case.samples, given.weight.numel())
+        given.grid.formed(pair[0], response, 1.0, g)
+        return [
+            *(part.clone() for part in given.picks.squares(pair[0], given.value, None)),
+            given.grid.signal(given.picks.back(rows, given.value)).clone(),
+            given.picks.forward((pair[0], rows), (pair[0], rows), None).clone(),
+            *given.picks.weights(pair, pair),
+            given.grid.signal(given.picks.data((rows, pair[1]), (rows, pair[1]))).clone(),
+            g,
+        ]
+
+    alone = everything()
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        for _ in range(5):
+            assert all(torch.equal(one, other) for one, other in zip(alone, everything(), strict=True))
+    finally:
+        torch.set_num_threads(before)
+
+
 def convolved(share: float, **changes: int) -> Convolved:
     """A convolution of which this share of the response is not zero."""
     groups = changes.get("groups", 1)
