@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.lanczos import Basis, _orthogonalise, largest
+from cockpit.engine import lanczos
+from cockpit.engine.lanczos import Basis, Eigenpair, _orthogonalise, largest
 
 CASES = {
     "generic": torch.linspace(-3, 2, 40),
@@ -87,10 +89,10 @@ def test_a_basis_of_long_vectors_is_orthonormal() -> None:
     basis, size = Basis(torch.randn(3_000_000, generator=generator)), 3_000_000
     for _ in range(2):
         image = torch.randn(size, generator=generator) + 2000 * basis.last
-        _, beta = _orthogonalise(image, basis, basis.size)
+        beta = float(_orthogonalise(image, basis, basis.size)[-1])
         assert beta == pytest.approx(float(image.double().norm()), rel=1e-6)
         basis.append(image, beta)
-    rows = torch.stack([basis.combine(unit) for unit in torch.eye(3)]).double()
+    rows = torch.stack([basis.combine(unit) for unit in np.eye(3)]).double()
     torch.testing.assert_close(rows @ rows.mT, torch.eye(3, dtype=torch.float64), rtol=0, atol=1e-6)
 
 
@@ -109,3 +111,22 @@ def test_what_is_not_finite_is_said() -> None:
     generator = torch.Generator().manual_seed(0)
     found = largest(lambda v: v * float("nan"), torch.ones(5), generator)
     assert found.value != found.value
+
+
+@pytest.mark.parametrize("ahead", [2, 4, 7])
+@pytest.mark.parametrize("name", [*CASES, "long"])
+def test_looking_at_several_products_together_finds_the_same(
+    name: str, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spectrum = CASES.get(name, torch.linspace(-1, 1, 300)).double()
+
+    def found() -> Eigenpair:
+        generator = torch.Generator().manual_seed(0)
+        start = torch.randn(len(spectrum), generator=generator, dtype=torch.float64)
+        return largest(lambda v: spectrum * v, start, generator)
+
+    one_by_one = found()
+    monkeypatch.setitem(lanczos.AHEAD, "cpu", ahead)
+    together = found()
+    assert together.value == pytest.approx(one_by_one.value, rel=1e-6, abs=1e-12)
+    assert one_by_one.products <= together.products < one_by_one.products + max(ahead, lanczos.LEAST)

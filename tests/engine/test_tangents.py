@@ -10,13 +10,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cockpit import watch
-from cockpit.engine import tangent_pieces
+from cockpit.engine import tangent_pieces, tangent_pooled
 from cockpit.engine.capture import loss_input
 from cockpit.engine.curvature import HessianProduct
 from cockpit.engine.graph import Graph
 from cockpit.engine.second_order import SecondOrder
 from cockpit.engine.settings import Settings
+from cockpit.engine.tangent_picked import follows_a_convolution
 from cockpit.engine.tangent_pieces import Pieces
+from cockpit.engine.tangent_pooled import Pooled
 from cockpit.engine.tangents import TangentProduct, chain_of
 
 N = 4
@@ -142,12 +144,11 @@ def pooled() -> nn.Module:
     return picture(nn.Conv2d(1, 3, 3), nn.ReLU(), pool, nn.Conv2d(3, 6, 2, bias=False), pool, nn.ReLU())
 
 
-@pytest.mark.parametrize("fits", [1, 3])
-@pytest.mark.parametrize("frozen_parts", [(), ("2.weight",), ("2.weight", "2.bias"), ("5.weight",)])
-def test_pieces_of_the_batch_make_the_same_product(
-    fits: int, frozen_parts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(tangent_pieces.MOST, "cpu", fits * 3 * 6 * 10 * 8)  # so many entries of the first result
+FROZEN = [(), ("2.weight",), ("2.bias",), ("2.weight", "2.bias"), ("5.weight",)]
+
+
+def pooled_case(frozen_parts: tuple[str, ...]) -> tuple[TangentProduct, Tensor, Tensor]:
+    """The product, a vector, and what the product with it must be."""
 
     def partly() -> nn.Module:
         model = pooled()
@@ -158,12 +159,36 @@ def test_pieces_of_the_batch_make_the_same_product(
     loss, parameters = given(partly, LOSSES["cross entropy"])
     product = quick(loss, parameters)
     assert product is not None
+    size = sum(p.numel() for p in parameters.values())
+    vector = torch.randn(size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    return product, vector, dense(loss, parameters) @ vector
+
+
+@pytest.mark.parametrize("fits", [1, 3])
+@pytest.mark.parametrize("frozen_parts", FROZEN)
+def test_pieces_of_the_batch_make_the_same_product(
+    fits: int, frozen_parts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(tangent_pieces.MOST, "cpu", fits * 3 * 6 * 10 * 8)  # so many entries of the first result
+    product, vector, expected = pooled_case(frozen_parts)
     pieces = [layer for layer in product._chain if isinstance(layer, Pieces)]
     assert [len(layer._parts) for layer in pieces] == [N // fits + (N % fits > 0)] * len(pieces)
     assert pieces
-    sizes = [p.numel() for p in parameters.values()]
-    vector = torch.randn(sum(sizes), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    torch.testing.assert_close(product.flat(vector), dense(loss, parameters) @ vector)
+    torch.testing.assert_close(product.flat(vector), expected)
+    assert product.agrees(product.parts(vector))
+
+
+@pytest.mark.parametrize("narrow", [0, 128])
+@pytest.mark.parametrize("frozen_parts", FROZEN)
+def test_channels_last_make_the_same_product(
+    frozen_parts: tuple[str, ...], narrow: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where a convolution and what max-pooling picks of it are one layer."""
+    monkeypatch.setattr(tangent_pooled, "suits", follows_a_convolution)
+    monkeypatch.setattr(tangent_pooled, "NARROW", narrow)
+    product, vector, expected = pooled_case(frozen_parts)
+    assert sum(isinstance(layer, Pooled) for layer in product._chain) == (1 if len(frozen_parts) == 2 else 2)
+    torch.testing.assert_close(product.flat(vector), expected)
     assert product.agrees(product.parts(vector))
 
 

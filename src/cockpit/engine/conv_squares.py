@@ -12,12 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cockpit.engine import kernels, native
+from cockpit.engine import conv_kernels, kernels, native
 from cockpit.engine.graph import Node
-from cockpit.engine.pooled_kernel import NARROW, pooled_squares
 from cockpit.engine.scattered import Scattered, picked
 from cockpit.engine.sending import ALL, Part
-from cockpit.layers.forms import Scratch, wide, wide_type
+from cockpit.layers.forms import Scratch, as_convolutions, convolutions_round, wide, wide_type
 
 CACHE = 2**20  # numbers that are made at once on a CPU
 
@@ -66,9 +65,10 @@ def sum_of_squares(
     conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, channels: int, room: int
 ) -> Tensor:
     """Return sum_nc sign_nc g_nc^2 in the shape of the weight; ``signs``, [K, N], None for all positive."""
-    total: Tensor | None = None
-    if isinstance(grad, Scattered) and conv.groups == 1:
-        total = _by_kernel(conv, grad, signs) if conv.signal.is_cuda else _scattered(conv, grad, signs)
+    if conv.signal.is_cuda:
+        total = _by_kernel(conv, grad, signs, room)
+    else:
+        total = _scattered(conv, grad, signs) if isinstance(grad, Scattered) and conv.groups == 1 else None
     if total is None:
         total = _dense(conv, grad, signs, channels, room)
     return total.view(channels, *conv.kernel, -1).movedim(-1, 1)
@@ -83,14 +83,35 @@ def by_loop(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None) -
     return picks.grid.weight(rows), bias
 
 
-def _by_kernel(conv: Convolution, grad: Scattered, signs: Tensor | None) -> Tensor | None:
-    if _broken or conv.width > NARROW or not (kernels.usable(grad.value) and kernels.usable(conv.signal)):
+def _by_kernel(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, room: int) -> Tensor | None:
+    value = grad.value if isinstance(grad, Scattered) else grad
+    taken = kernels.usable(value) and kernels.usable(conv.signal) and conv.signal.dim() == 4 and conv.groups == 1
+    if _broken or not taken:
         return None
+    settings = conv.kernel, conv.stride, conv.padding, conv.dilation
     try:
-        return pooled_squares(conv.signal, grad, signs, conv.kernel, conv.stride, conv.padding, conv.dilation)
+        if isinstance(grad, Scattered) and conv.width <= conv_kernels.NARROW:
+            return conv_kernels.pooled_squares(conv.signal, grad, signs, *settings)
+        return _piece_by_piece(conv, grad, signs, room)
     except Exception as error:  # the same numbers come without it
         _broken.append(error)
         return None
+
+
+def _piece_by_piece(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, room: int) -> Tensor:
+    """Some samples at a time where zeros must be filled in."""
+    samples, rounded = len(conv.signal), torch.cuda.is_current_stream_capturing() and convolutions_round()
+    settings = conv.kernel, conv.stride, conv.padding, conv.dilation
+    if not isinstance(grad, Scattered):
+        return conv_kernels.squares(conv.signal, grad, signs, *settings, rounded)
+    each = len(grad) * prod(grad.shape[1:]) * grad.dtype.itemsize
+    step, total = max(1, min(samples, room // each)), conv.signal.new_zeros(())
+    for begin in range(0, samples, step):
+        part = slice(begin, begin + step)
+        of_part = None if signs is None else signs[:, part]
+        found = conv_kernels.squares(conv.signal[part], grad.dense(samples=part), of_part, *settings, rounded)
+        total = total + found if begin else found
+    return total
 
 
 _broken: list[Exception] = []  # what the kernel said when it could not be built
@@ -111,7 +132,8 @@ def _dense(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, ch
         rows.copy_(part.reshape(columns, end - begin, groups, -1, positions).permute(1, 2, 0, 3, 4))
         patches = conv.patches(begin, end, scratch)
         formed = scratch.take("formed", ((end - begin) * groups, rows.shape[2] * rows.shape[3], width), rows)
-        torch.bmm(rows.view(len(patches), -1, positions), patches, out=formed)
+        with as_convolutions(rows):
+            torch.bmm(rows.view(len(patches), -1, positions), patches, out=formed)
         squares = _summed(formed.view(end - begin, groups, columns, -1), signs, begin, end)  # [G, O / G * I]
         total = squares if not begin else total.add_(squares)
     return total.view(channels, width)

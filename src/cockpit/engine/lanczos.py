@@ -4,19 +4,26 @@ The basis never has more than a few vectors: when it is full it is replaced by i
 eigenvectors, which continue the same Krylov space (Wu and Simon 2000).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.vectors import square_norm
 
+Matrix = NDArray[np.float64]
+
 MOST, KEPT = 12, 5  # vectors of the basis; those that stay when it is full
 CHUNK = 2**16  # elements of each vector that are handled at once on a CPU: they stay in its cache
 FLAT = 1e-7  # an eigenvalue so small beside the others is not resolved any further
 LEAST = 8  # products, however soon the residual is small
+AHEAD = {"cuda": 4}  # products after these whose numbers are looked at together: a look makes training wait
 SMALL = 0.02  # residual, in tolerances: at 0.1 one of 6,445 searches was off, by 0.3 % (benchmarks/eigenvalues.py)
 MIXTURE = (1 / 3, 1 / 2, 1.0)  # weights of the largest eigenvectors in the next start
 
@@ -43,7 +50,7 @@ class Basis:
         """The newest vector."""
         return self._room[self.size - 1]
 
-    def append(self, vector: Tensor, length: float) -> None:
+    def append(self, vector: Tensor, length: float | Tensor) -> None:
         """Add a vector of this length, as a unit vector."""
         torch.div(vector, length, out=self._room[self.size])
         self.size += 1
@@ -60,15 +67,15 @@ class Basis:
         """Subtract sum_i c_i q_i over as many of the newest vectors, in place."""
         vector.addmv_(self._newest(len(coefficients)).mT, coefficients.to(vector), alpha=-1)
 
-    def combine(self, coefficients: Tensor) -> Tensor:
+    def combine(self, coefficients: Matrix) -> Tensor:
         """sum_i c_i q_i."""
-        return coefficients.to(self._room) @ self._room[: self.size]
+        return torch.from_numpy(coefficients).to(self._room) @ self._room[: self.size]
 
-    def replace(self, coefficients: Tensor) -> None:
-        """Keep sum_i c_ij q_i for the columns j of [size, new size] instead, a piece of all vectors at a time."""
-        mix, old = coefficients.mT.to(self._room), self._room[: self.size]
+    def replace(self, coefficients: Matrix) -> None:
+        """Keep sum_i c_ij q_i for the columns j of [size, new size] instead; on a CPU, a piece of all at a time."""
+        mix, old = torch.from_numpy(coefficients.T).to(self._room), self._room[: self.size]
         self.size = len(mix)
-        for piece in old.split(CHUNK, 1):
+        for piece in old.split(CHUNK if old.device.type == "cpu" else old.shape[1], 1):
             piece[: self.size] = mix @ piece
 
     def _newest(self, count: int) -> Tensor:
@@ -79,23 +86,28 @@ class Projection:
     """The operator in the basis, and its eigenvalues there."""
 
     def __init__(self) -> None:
-        self.matrix = torch.zeros(0, 0, dtype=torch.float64, device="cpu")
+        self.matrix = np.zeros((0, 0))
 
     def add(self, along: list[float], asymmetry: float, coupling: float | None) -> None:
         """The image of the newest vector; ``coupling``: its part along the one before, as that one's image had it."""
         size = len(along)
-        grown = torch.zeros(size, size, dtype=torch.float64, device="cpu")
+        grown = np.zeros((size, size))
         grown[:-1, :-1] = self.matrix
-        grown[-1] = grown[:, -1] = torch.tensor(along, dtype=torch.float64, device="cpu")
+        grown[-1] = grown[:, -1] = along
         if coupling is not None:
-            if abs(along[-2] - coupling) > asymmetry * float(grown.abs().max()):
+            if abs(along[-2] - coupling) > asymmetry * float(abs(grown).max()):
                 raise Undefined("second derivatives are not symmetric: an operation's own double backward is wrong")
             grown[-1, -2] = grown[-2, -1] = coupling
         self.matrix = grown
 
-    def solve(self) -> tuple[Tensor, Tensor]:
+    @property
+    def scale(self) -> float:
+        """Its largest element."""
+        return float(abs(self.matrix).max())
+
+    def solve(self) -> tuple[Matrix, Matrix]:
         """Eigenvalues and eigenvectors."""
-        values, vectors = torch.linalg.eigh(self.matrix)
+        values, vectors = np.linalg.eigh(self.matrix)
         return values, vectors
 
 
@@ -121,39 +133,73 @@ def largest(
     subspace would never look elsewhere. ``product`` returns a tensor of its own.
     """
     size, basis, inside = start.numel(), Basis(start), Projection()
+    ahead, least = AHEAD.get(start.device.type, 1), min(size, LEAST)
     del start  # a vector less while products are taken
     products, coupling = 0, None
     while True:
-        image = product(basis.last)
-        products += 1
-        along, beta = _orthogonalise(image, basis, min(basis.size, 2) if coupling is not None else basis.size)
-        if not beta < float("inf"):
-            return Eigenpair(float("nan"), image, products, float("nan"))
-        inside.add(along, asymmetry, coupling)
+        room, soon = min(MOST, size) - basis.size + 1, max(ahead, least - products) if ahead > 1 else 1
+        images = _take(product, basis, min(room, soon), coupling is None)
+        products += len(images.numbers)
+        image, beta, closed = images.last, 0.0, False
+        for along, beta in images.numbers:
+            basis.size = len(along)  # what was made beyond was made too soon, if the search turns here
+            if not beta < float("inf"):
+                return Eigenpair(float("nan"), image, products, float("nan"))
+            inside.add(along, asymmetry, coupling)
+            coupling = beta
+            closed = beta <= 1e-12 * max(1e-30, inside.scale)  # an invariant subspace
+            if closed:
+                break
         values, vectors = inside.solve()
-        value, widest, residual = float(values[-1]), float(values.abs().max()), beta * abs(float(vectors[-1, -1]))
+        value, widest, residual = float(values[-1]), float(abs(values).max()), beta * abs(float(vectors[-1, -1]))
         small = residual <= SMALL * tolerance * max(abs(value), FLAT * widest)
-        done = small and products >= min(size, LEAST)
-        if done or basis.size >= size or products >= limit:
+        if (small and products >= least) or basis.size >= size or products >= limit:
             return Eigenpair(value, basis.combine(_mixed(vectors)), products, residual)
-        coupling = beta
-        if beta <= 1e-12 * max(1e-30, widest):  # an invariant subspace: look outside it
+        if closed:  # look outside it, and carefully: there may be more of them
+            ahead = 1
             image = torch.randn(size, generator=generator, dtype=torch.float64, device=generator.device).to(image)
-            beta, coupling = _orthogonalise(image, basis, basis.size)[1], 0.0
+            beta, coupling = _look([_orthogonalise(image, basis, basis.size)])[0][1], 0.0
         if basis.size >= MOST:
             basis.replace(vectors[:, -KEPT:])
-            inside.matrix, coupling = torch.diag(values[-KEPT:]), None
+            inside.matrix, coupling = np.diag(values[-KEPT:]), None
         basis.append(image, beta)
-        del image
+        del image, images
 
 
-def _mixed(vectors: Tensor) -> Tensor:
+class Images(NamedTuple):
+    """What some products in a row brought."""
+
+    last: Tensor  # orthogonal to the basis
+    numbers: list[tuple[list[float], float]]  # parts along the basis, and the length of what is left, for each
+
+
+def _take(product: Callable[[Tensor], Tensor], basis: Basis, count: int, fresh: bool) -> Images:
+    """So many products; the basis grows in between. ``fresh``: the last vector is coupled to all others."""
+    found = list[Tensor]()
+    while True:
+        image = product(basis.last)
+        found.append(_orthogonalise(image, basis, basis.size if fresh else min(basis.size, 2)))
+        if len(found) == count:
+            return Images(image, _look(found))
+        basis.append(image, found[-1][-1])
+        fresh = False
+
+
+def _look(found: Sequence[Tensor]) -> list[tuple[list[float], float]]:
+    """The only look at numbers."""
+    numbers = torch.cat(list(found)).tolist()
+    ends = list(accumulate(len(one) for one in found))
+    return [(numbers[end - len(one) : end - 1], numbers[end - 1]) for one, end in zip(found, ends, strict=True)]
+
+
+def _mixed(vectors: Matrix) -> Matrix:
     """Of the eigenvectors of the projection, the largest."""
-    weights = torch.tensor(MIXTURE[-vectors.shape[1] :], dtype=torch.float64, device="cpu")
-    return torch.mv(vectors[:, -len(weights) :], weights / weights.norm())
+    weights = np.array(MIXTURE[-vectors.shape[1] :])
+    found: Matrix = vectors[:, -len(weights) :] @ (weights / np.linalg.norm(weights))
+    return found
 
 
-def _orthogonalise(image: Tensor, basis: Basis, newest: int) -> tuple[list[float], float]:
+def _orthogonalise(image: Tensor, basis: Basis, newest: int) -> Tensor:
     """Make the image orthogonal to the basis, in place; its parts along the basis, and the length of what is left.
 
     More than rounding errors it has only along the ``newest`` vectors; that goes first, or the errors would grow.
@@ -163,8 +209,7 @@ def _orthogonalise(image: Tensor, basis: Basis, newest: int) -> tuple[list[float
     errors = basis.coefficients(image, basis.size)
     basis.remove(image, errors)
     errors[-newest:] += parts
-    *along, beta = torch.cat([errors, _length(image)[None]]).tolist()  # the only look at numbers
-    return along, beta
+    return torch.cat([errors, _length(image)[None]])
 
 
 def _length(vector: Tensor) -> Tensor:

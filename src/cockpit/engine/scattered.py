@@ -19,7 +19,7 @@ class Scattered:
     value: Tensor  # [columns, N, C, S]
     index: Tensor  # [N, C, S]: position in the flattened image
     shape: tuple[int, ...]  # [N, C, *positions]
-    kept: Tensor | None = None  # [N, C, S]: False where the value is zero whatever it says
+    kept: Tensor | None = None  # [N, C, S]: False where the value is zero, on a CPU whatever it says
     picks: dict[Grid, Picks] = field(default_factory=dict)  # made so far, see ``picked``
 
     @classmethod
@@ -40,8 +40,9 @@ class Scattered:
         return self.where_kept(~(result.flatten(2).gather(2, self.index) <= 0))
 
     def where_kept(self, kept: Tensor) -> "Scattered":
-        """Zero where ``kept``, [N, C, S], is False."""
-        return Scattered(self.value, self.index, self.shape, kept if self.kept is None else self.kept & kept)
+        """Zero where ``kept``, [N, C, S], is False; on a GPU at once, for all who read the values."""
+        value = torch.where(kept, self.value, self.value.new_zeros(())) if self.value.is_cuda else self.value
+        return Scattered(value, self.index, self.shape, kept if self.kept is None else self.kept & kept)
 
     def index_or(self, nowhere: int) -> Tensor:
         """The places, and ``nowhere`` for those that are zero."""
@@ -50,7 +51,9 @@ class Scattered:
     def values(self, columns: slice = slice(None), samples: slice = slice(None)) -> Tensor:
         """The values of some columns and samples, [columns, N, C, S]."""
         value = self.value[columns, samples]
-        return value if self.kept is None else torch.where(self.kept[samples], value, value.new_zeros(()))
+        return (
+            value if self.kept is None or value.is_cuda else torch.where(self.kept[samples], value, value.new_zeros(()))
+        )
 
     def dense(self, columns: slice = slice(None), samples: slice = slice(None)) -> Tensor:
         """With the zeros, [columns, N, C, *positions]."""

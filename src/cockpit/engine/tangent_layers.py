@@ -98,14 +98,15 @@ class Convolution(Layer):
     def _inputs(self) -> Tensor:
         return self.part.of(self.node._saved_input)
 
-    def _settings(self) -> tuple[Any, ...]:
+    def settings(self) -> tuple[Any, ...]:
+        """As torch's operations take them."""
         node = self.node
         spatial = node._saved_stride, node._saved_padding, node._saved_dilation
         return (*spatial, node._saved_transposed, node._saved_output_padding, node._saved_groups)
 
     def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
         """One convolution for each factor."""
-        settings, found = self._settings(), None
+        settings, found = self.settings(), None
         if data is not None:
             found = torch.ops.aten.convolution(data, self.node._saved_weight, own.get(2), *settings)
         if 1 in own:
@@ -119,14 +120,14 @@ class Convolution(Layer):
 
     def pull(self, grad: Tensor) -> Tensor:
         """Through the weight."""
-        found = self._backward(grad, self._inputs(), self.node._saved_weight, (True, False, False))[0]
+        found = self.backward_of(grad, self._inputs(), self.node._saved_weight, (True, False, False))[0]
         assert found is not None
         return found
 
     def backward(self, grad: Tensor) -> tuple[Tensor | None, Tangents]:
         """All in one call."""
         wanted = self.has_data, 1 in self.weights, 2 in self.weights
-        data, weight, bias = self._backward(grad, self._inputs(), self.node._saved_weight, wanted)
+        data, weight, bias = self.backward_of(grad, self._inputs(), self.node._saved_weight, wanted)
         return data, {slot: part for slot, part in ((1, weight), (2, bias)) if part is not None}
 
     def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
@@ -135,19 +136,20 @@ class Convolution(Layer):
         if self.slope is not None and 1 in own:
             moved = self._inputs() if self.moved is None else self.part.of(self.moved)
             wanted = self.has_data, self.moved is not None, False
-            more = self._backward(self.part.of(self.slope), moved, own[1], wanted)
+            more = self.backward_of(self.part.of(self.slope), moved, own[1], wanted)
             if data is not None and more[0] is not None:
                 data.add_(more[0])
             if more[1] is not None:
                 found[1].add_(more[1])
         return data, found
 
-    def _backward(
+    def backward_of(
         self, grad: Tensor, data: Tensor, weight: Tensor, wanted: tuple[bool, bool, bool]
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Gradients of data, weight and bias, those that are wanted."""
         sizes = [grad.shape[1]] if wanted[2] else None
         found: tuple[Tensor | None, Tensor | None, Tensor | None] = torch.ops.aten.convolution_backward(
-            grad, data, weight, sizes, *self._settings(), list(wanted)
+            grad, data, weight, sizes, *self.settings(), list(wanted)
         )
         return found
 

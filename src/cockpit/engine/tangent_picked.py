@@ -22,7 +22,7 @@ class Picked(Layer):
         super().__init__(layers[0].node, layers[-1].weights, layers[-1].has_data)
         signal, weight = conv._saved_input.detach(), conv._saved_weight.detach()
         windows = [tuple(size) for size in (conv._saved_stride, conv._saved_padding, conv._saved_dilation)]
-        self._picks = picked(_chosen(layers[:-1]), tuple(signal.shape), tuple(weight.shape[2:]), *windows)
+        self._picks = picked(chosen(layers[:-1]), tuple(signal.shape), tuple(weight.shape[2:]), *windows)
         self._grid, self._size = self._picks.grid, tuple(shapes(self.node)[0])
         self._signal, self._rows = self._grid.images(signal), self._grid.rows(weight)
 
@@ -59,7 +59,7 @@ class Picked(Layer):
         return self._grid.signal(self._picks.data((self._rows, values), along)), found
 
 
-def _chosen(above: Sequence[Layer]) -> Scattered:
+def chosen(above: Sequence[Layer]) -> Scattered:
     """The places that max-pooling takes of the convolution's result, but for those that a ReLU sets to zero."""
     pool = next(layer for layer in above if isinstance(layer, MaxPool))
     index = pool.node._saved_result1
@@ -71,14 +71,16 @@ def _chosen(above: Sequence[Layer]) -> Scattered:
     return places
 
 
-def suits(layers: Sequence[Layer]) -> bool:
-    """Whether layers, from the top down, can go as one."""
+def follows_a_convolution(layers: Sequence[Layer]) -> bool:
+    """Whether layers, from the top down, are max-pooling and ReLUs over a plain convolution of images."""
     *above, last = layers
-    pools = [layer for layer in above if isinstance(layer, MaxPool)]
-    if not isinstance(last, Convolution) or len(pools) != 1:
-        return False
-    if not all(isinstance(layer, MaxPool | Relu) for layer in above):
+    if not isinstance(last, Convolution) or not all(isinstance(layer, MaxPool | Relu) for layer in above):
         return False
     node = last.node
     plain = not node._saved_transposed and node._saved_groups == 1 and node._saved_weight.dim() == 4
-    return plain and native.usable(node._saved_input, node._saved_weight)
+    return plain and sum(isinstance(layer, MaxPool) for layer in above) == 1
+
+
+def suits(layers: Sequence[Layer]) -> bool:
+    """Whether layers, from the top down, can go as one."""
+    return follows_a_convolution(layers) and native.usable(layers[-1].node._saved_input, layers[-1].node._saved_weight)

@@ -9,11 +9,11 @@ from math import prod
 
 from torch import Tensor
 
+from cockpit.engine import tangent_picked, tangent_pooled
 from cockpit.engine.column_pass import even, parts_of
 from cockpit.engine.graph import shapes
 from cockpit.engine.sending import ALL, Part
 from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Relu, Tangents
-from cockpit.engine.tangent_picked import Picked, suits
 
 MOST = {"cpu": 2**22}  # bytes of a result that are made at once; elsewhere few large operations are quicker
 
@@ -91,19 +91,27 @@ def _put(whole: Tensor | None, part: Part, piece: Tensor) -> Tensor:
 
 
 def in_pieces(chain: Sequence[Layer], device: str) -> list[Layer]:
-    """The same chain; on a CPU, what max-pooling drops is not made, or large results are made in pieces."""
+    """The same chain; what max-pooling drops is not made, or is passed over, or large results are made in pieces."""
     found: list[Layer] = []
-    most = MOST.get(device)
     for layer in chain:
         found.append(layer)
-        if most is not None and isinstance(layer, Convolution):
+        if isinstance(layer, Convolution):
             above = _followers(found)
-            parts = _parts(layer, most)
-            if suits([*above, layer]):
-                found[-len(above) - 1 :] = [Picked([*above, layer])]
-            elif len(parts) > 1 and any(isinstance(follower, MaxPool) for follower in above):
-                found[-len(above) - 1 :] = [Pieces([*above, layer], parts)]
+            one = _as_one([*above, layer], MOST.get(device))
+            if one is not None:
+                found[-len(above) - 1 :] = [one]
     return found
+
+
+def _as_one(layers: Sequence[Layer], most: int | None) -> Layer | None:
+    """A convolution and what follows, from the top down, as one layer."""
+    if tangent_pooled.suits(layers):
+        return tangent_pooled.Pooled(layers)
+    if tangent_picked.suits(layers):
+        return tangent_picked.Picked(layers)
+    parts = [] if most is None else _parts(layers[-1], most)
+    pooled = any(isinstance(follower, MaxPool) for follower in layers)
+    return Pieces(layers, parts) if len(parts) > 1 and pooled else None
 
 
 def _followers(chain: Sequence[Layer]) -> list[Layer]:

@@ -1,4 +1,4 @@
-"""Squares of a convolution's per-sample gradients: three ways against a float64 loop. The kernel runs on a CUDA device,
+"""Squares of a convolution's per-sample gradients: four ways against a float64 loop. The kernels run on a CUDA device,
 or by Triton's interpreter in a process of its own."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cockpit.engine import kernels
+from cockpit.engine.conv_kernels import pooled_squares, squares
 from cockpit.engine.conv_squares import Convolution, _dense, _scattered
-from cockpit.engine.pooled_kernel import pooled_squares
 from cockpit.engine.scattered import Scattered
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and os.environ.get("COCKPIT_TRITON") == "interpret"
@@ -29,6 +29,7 @@ NOT_HERE = "the kernel needs a CUDA device with Triton, or Triton's interpreter 
 needs_kernel = pytest.mark.skipif(not HERE, reason=NOT_HERE)
 pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning")
 
+KERNELS = ("kernel for picked places", "kernel for all positions")
 SHAPES = {  # samples, channels in and out, size, kernel, stride, padding, dilation, columns
     "plain": (5, 3, 4, 9, (3, 3), (1, 1), (1, 1), (1, 1), 9),
     "geometry": (3, 2, 3, 11, (3, 2), (2, 1), (0, 1), (1, 2), 20),
@@ -66,7 +67,7 @@ def one_by_one(conv: Convolution, grad: Scattered, signs: Tensor | None) -> Tens
 
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("way", ["dense", "scattered", pytest.param("kernel", marks=needs_kernel)])
+@pytest.mark.parametrize("way", ["dense", "scattered", *(pytest.param(k, marks=needs_kernel) for k in KERNELS)])
 def test_squares(way: str, name: str, signed: bool) -> None:
     conv, grad, signs = made(name)
     given = signs if signed else None
@@ -74,8 +75,11 @@ def test_squares(way: str, name: str, signed: bool) -> None:
         found = _dense(conv, grad, given, grad.value.shape[2], 4000)
     elif way == "scattered":
         found = _scattered(conv, grad, given)
-    else:
+    elif way == "kernel for picked places":
         found = pooled_squares(conv.signal, grad, given, conv.kernel, conv.stride, conv.padding, conv.dilation)
+    else:
+        settings = conv.kernel, conv.stride, conv.padding, conv.dilation
+        found = squares(conv.signal, grad.dense(), given, *settings, rounded=False)
     expected = one_by_one(conv, grad, given)
     scale = float(one_by_one(conv, grad, None).abs().max()) + 1e-30
     torch.testing.assert_close(found.cpu().double() / scale, expected / scale, rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Launches the kernel for convolutions under max-pooling."""
+"""Launches the kernels for squares of per-sample gradients of convolutions: under max-pooling, and any other."""
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +10,8 @@ from cockpit.engine.scattered import Scattered
 COLUMNS, PLACES, WIDTH = 16, 16, 32
 WARPS = 1
 PROGRAMS = 64  # for each multiprocessor
+WHOLE = {"ROWS": 128, "PLACES": 16, "WIDTH": 64, "num_warps": 4}  # of the kernel for all positions
+WHOLE_PROGRAMS = 4  # for each multiprocessor
 NARROW = 128  # elements of a kernel up to which this is quicker than products with all positions (H200, 3c3d and 2c2d)
 
 
@@ -57,6 +59,55 @@ def pooled_squares(
             PLACES=PLACES,
             WIDTH=WIDTH,
             num_warps=WARPS,
+        )
+    return partial.sum(0)
+
+
+def squares(
+    signal: Tensor,
+    value: Tensor,
+    signs: Tensor | None,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    rounded: bool,
+) -> Tensor:
+    """The same for gradients at all positions, ``value``, [K, N, O, height, width].
+
+    ``rounded``: products may round their inputs to ten bits, as convolutions on this GPU do.
+    """
+    from cockpit.engine.squares_program import squares_program
+
+    columns, samples, channels, height, across = value.shape
+    images = _channels_last(signal, padding)
+    line = images.shape[2] * images.shape[3]
+    offsets = _offsets(kernel, dilation, line, images.shape[3], images.device)
+    width, rows = offsets.numel(), columns * channels
+    tiles = -(-rows // WHOLE["ROWS"]), -(-width // WHOLE["WIDTH"])
+    each = max(1, samples * tiles[0] * tiles[1] // (WHOLE_PROGRAMS * processors(images.device)))
+    splits = -(-samples // each)
+    partial = torch.empty(splits * columns, channels, width, dtype=torch.float32, device=images.device)
+    with on(images.device):
+        squares_program[(*tiles, splits)](
+            value.contiguous(),
+            images,
+            offsets,
+            partial if signs is None else signs.float().contiguous(),
+            partial,
+            samples,
+            each,
+            rows,
+            channels,
+            height * across,
+            width,
+            images[0].numel(),
+            stride[0] * line,
+            stride[1] * images.shape[3],
+            across,
+            SIGNED=signs is not None,
+            PRECISION="tf32" if rounded else "tf32x3",
+            **WHOLE,
         )
     return partial.sum(0)
 
