@@ -19,7 +19,7 @@ from cockpit.engine.vectors import square_norm
 
 Matrix = NDArray[np.float64]
 
-MOST, KEPT = 12, 5  # vectors of the basis; those that stay when it is full
+MOST, KEPT = 8, 4  # vectors of the basis; those that stay when it is full
 CHUNK = 2**16  # elements of each vector that are handled at once on a CPU: they stay in its cache
 FLAT = 1e-7  # an eigenvalue so small beside the others is not resolved any further
 LEAST = 8  # products, however soon the residual is small

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.graph import Graph, Node, Path, Result, edge, family, shapes
+from cockpit.engine.memory import give_back
 from cockpit.layers.layout import Layout, Placement, candidates
 
 ROUNDS = 8
@@ -118,10 +119,11 @@ class Finder:
     ) -> dict[tuple[Node, int], Layout | None]:
         """Send gradients back; of the second ones only a group is held at a time, and the first ones are let go."""
         weights, lasting, rough = _weights(samples), not graph.find(DYNAMIC), graph.half is not None
-        first = dict(zip(results, self._probe(results, sources, torch.ones_like(weights)), strict=True))
         found: dict[tuple[Node, int], Layout | None] = {}
         groups = _groups(results, graph) if lasting else [results]  # what is asked at every step is asked in one go
         for group in groups:
+            first = dict(zip(group, self._probe(group, sources, torch.ones_like(weights)), strict=True))
+            give_back()
             second = dict(zip(group, self._probe(group, sources, weights), strict=True))
             for node, output in group:
                 key = (structure, graph.nodes[node], output)
@@ -134,6 +136,7 @@ class Finder:
                         key, shapes(node)[output], samples, grads, weights, on_batch, spatial, lasting, rough
                     )
                 grads.clear()  # before the next group is sent
+        give_back()
         return found
 
     def _unreached(
