@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 import cockpit
 from cockpit.attach import Watch
+from cockpit.engine import program
+from cockpit.engine.program import Program
 from cockpit.quantities import preset
 
 Step = Callable[[], None]
@@ -73,6 +75,7 @@ def train(
     prune: Callable[[int, Any], None] | None = None,
     quantities: Any = None,
     before_update: Callable[[Any], None] = lambda model: None,
+    every: int = 1,
 ) -> Watch:
     """Train with every quantity of the presets; with ``replays``, steps are recorded and counted there."""
     make, draw = NETS[net]
@@ -82,10 +85,10 @@ def train(
         model = make().double()
     chosen: Any = getattr(torch.optim, optimizer)(model.parameters(), lr=0.05)
     loss_fn = nn.CrossEntropyLoss()
-    with cockpit.watch(model, chosen, loss_fn, quantities=quantities or preset("full"), every=1, run=False) as pit:
+    with cockpit.watch(model, chosen, loss_fn, quantities=quantities or preset("full"), every=every, run=False) as pit:
         if replays is not None:
             pit._tracker.settings.programs.replayer = counting(replays)
-        for step in range(STEPS):
+        for step in range(STEPS * every):
             if prune is not None:
                 prune(step, model)
             x, y = draw(generator)
@@ -132,6 +135,40 @@ def test_a_replayed_step_is_like_any_other(net: str, optimizer: str) -> None:
     replayed = train(net, optimizer, replays)
     assert len(replays) >= 2 * (STEPS - 5), "nothing was replayed"
     assert_same(train(net, optimizer, None), replayed)
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+@pytest.mark.parametrize("net", ["convolutions", "tokens"])
+def test_recordings_share_the_memory_of_their_inputs(net: str, optimizer: str) -> None:
+    """With gaps between tracked steps there is one recording for where a line begins and one for where it ends."""
+    replays: list[int] = []
+    replayed = train(net, optimizer, replays, quantities=preset("economy"), every=3)
+    programs = replayed._tracker.settings.programs
+    made = [one for one in programs._known.values() if isinstance(one, Program)]
+    assert len(made) > 1
+    rooms = {tensor.data_ptr() for one in made for tensor in one._fixed.tensors()}
+    assert len(rooms) < sum(len(one._fixed.tensors()) for one in made)
+    for one in made:
+        own = [tensor.data_ptr() for tensor in one._fixed.tensors() if tensor.numel()]
+        assert len(own) == len(set(own)), "two inputs of one recording in the same place"
+    assert_same(train(net, optimizer, None, quantities=preset("economy"), every=3), replayed)
+
+
+def test_an_occasion_without_room_leaves_the_others_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[int]()
+
+    def first_only(size: int, lacking: int, taken: int, device: torch.device) -> bool:
+        seen.append(size)
+        return len(seen) == 1
+
+    monkeypatch.setattr(program, "_fits_on_device", first_only)
+    replays: list[int] = []
+    replayed = train("perceptron", "SGD", replays, quantities=preset("economy"), every=3)
+    known = list(replayed._tracker.settings.programs._known.values())
+    assert len(known) > 1
+    assert sum(one is not None for one in known) == 1
+    assert len(replays) > 3
+    assert_same(train("perceptron", "SGD", None, quantities=preset("economy"), every=3), replayed)
 
 
 @pytest.mark.parametrize("quantity", ["HessMaxEV", "HessTrace", "TICDiag"])

@@ -1,9 +1,48 @@
 """Tensors with fixed addresses, filled from others before a recording that reads them is replayed."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
+
+Draw = Callable[[Tensor], Tensor]  # a tensor like a given one
+
+
+class Stock:
+    """Memory for the inputs of recordings: all share it, because only one is at work at a time."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[object, list[Tensor]] = {}
+        self.nbytes = 0
+
+    def drawer(self) -> Draw:
+        """For one recording: it is never given the same room twice."""
+        used = Counter[object]()
+
+        def draw(like: Tensor) -> Tensor:
+            key = _kind(like)
+            rooms = self._rooms.setdefault(key, [])
+            if used[key] == len(rooms):
+                rooms.append(torch.empty_like(like))
+                self.nbytes += like.nbytes
+            used[key] += 1
+            return rooms[used[key] - 1]
+
+        return draw
+
+    def lacks(self, tensors: Iterable[Tensor]) -> int:
+        """Bytes that must be added for such inputs."""
+        wanted, each = Counter[object](), dict[object, int]()
+        for tensor in tensors:
+            key = _kind(tensor)
+            wanted[key] += 1
+            each[key] = tensor.nbytes
+        return sum(each[key] * max(0, count - len(self._rooms.get(key, ()))) for key, count in wanted.items())
+
+
+def _kind(tensor: Tensor) -> object:
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device
 
 
 class Feed:

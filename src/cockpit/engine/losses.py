@@ -1,7 +1,7 @@
 """Individual losses: each sample's contribution to the number that is backpropagated."""
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -57,10 +57,10 @@ class LossCall:
         yield from (arg for arg in self.arguments if isinstance(arg, Tensor))
         yield from (tensor for tensor in (self.result, self.arrived) if tensor is not None)
 
-    def like(self) -> "LossCall":
-        """The same call on memory of our own."""
-        arguments = tuple(torch.empty_like(arg) if isinstance(arg, Tensor) else arg for arg in self.arguments)
-        result, arrived = (None if t is None else torch.empty_like(t) for t in (self.result, self.arrived))
+    def like(self, draw: Callable[[Tensor], Tensor]) -> "LossCall":
+        """The same call on memory of our own, which is drawn."""
+        arguments = tuple(draw(arg) if isinstance(arg, Tensor) else arg for arg in self.arguments)
+        result, arrived = (None if t is None else draw(t) for t in (self.result, self.arrived))
         return replace(self, arguments=arguments, result=result, arrived=arrived, prompt=False)
 
     def contributions(self, samples: int, placed: Layout | str) -> Tensor:

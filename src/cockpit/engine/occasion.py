@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from cockpit.engine.feed import Draw
 from cockpit.engine.losses import LossCall
 from cockpit.engine.microbatch import Microbatch, Vectors
 from cockpit.engine.needs import DOT_GRAD, LINE, LOSSES, SQ_NORM, Diagonal, Need
@@ -39,13 +40,13 @@ class Raw:
         for call in self.calls:
             yield from call.tensors()
 
-    def copied(self) -> "Raw":
-        """The same on memory of our own."""
+    def copied(self, draw: Draw) -> "Raw":
+        """The same on memory of our own, which is drawn."""
         collected = {}
         for place, (grads, saved) in self.collected.items():
-            own = tuple(None if grad is None else torch.empty_like(grad) for grad in grads)
-            collected[place] = own, tuple(torch.empty_like(tensor) for tensor in saved)
-        return Raw(self.script, collected, [call.like() for call in self.calls], self.layouts, self.why)
+            own = tuple(None if grad is None else draw(grad) for grad in grads)
+            collected[place] = own, tuple(draw(tensor) for tensor in saved)
+        return Raw(self.script, collected, [call.like(draw) for call in self.calls], self.layouts, self.why)
 
     def shares(self, samples: int) -> Tensor:
         """Each sample's share of the loss."""
@@ -80,10 +81,6 @@ class Given(NamedTuple):
 class Performance(Protocol):
     """A recording of what is done at a step, to be done again."""
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the copies of its inputs."""
-
     def fits(self, given: Given) -> bool:
         """Whether the step is as the one that was recorded."""
 
@@ -116,13 +113,15 @@ class Fixed:
         self._pattern: dict[str, Any] | None = None  # of a step that is made again
 
     @classmethod
-    def like(cls, given: Given, start: Mapping[str, Tensor], occasion: Occasion) -> "Fixed":
-        """With memory of their own."""
-        micro, gradient = given.micro, {name: torch.empty_like(grad) for name, grad in given.gradient.items()}
+    def like(
+        cls, given: Given, start: Mapping[str, Tensor], occasion: Occasion, draw: Draw = torch.empty_like
+    ) -> "Fixed":
+        """With memory of their own, which is drawn."""
+        micro, gradient = given.micro, {name: draw(grad) for name, grad in given.gradient.items()}
         parameters = {name: theta.detach() for name, theta in given.parameters.items()}
         found = cls(
-            given.raw.copied(),
-            torch.empty_like(micro.loss),
+            given.raw.copied(draw),
+            draw(micro.loss),
             gradient,
             parameters,
             start,
@@ -130,7 +129,7 @@ class Fixed:
             micro.uncovered,
             occasion,
         )
-        found.diagonals = {need: _like(micro.diagonals[need]) for need in occasion.diagonals}
+        found.diagonals = {need: _like(micro.diagonals[need], draw) for need in occasion.diagonals}
         return found
 
     def tensors(self) -> list[Tensor]:
@@ -206,9 +205,9 @@ def _bare(micro: Microbatch, uncovered: dict[str, str]) -> Microbatch:
     return bare
 
 
-def _like(estimates: list[Vectors] | str) -> list[Vectors]:
+def _like(estimates: list[Vectors] | str, draw: Draw) -> list[Vectors]:
     assert not isinstance(estimates, str)
-    return [{name: torch.empty_like(vector) for name, vector in one.items()} for one in estimates]
+    return [{name: draw(vector) for name, vector in one.items()} for one in estimates]
 
 
 def _tensors_of(diagonals: Mapping[Diagonal, list[Vectors] | str]) -> Iterator[Tensor]:

@@ -45,7 +45,10 @@ def performing(
     if program is None and programs.wants(micro.structure, occasion, micro.raw):
         replayer = programs.replayer
         try:
-            program = Taped(given, start, occasion) if replayer is None else Program(given, start, occasion, replayer)
+            if replayer is None:
+                program = Taped(given, start, occasion)
+            else:
+                program = Program(given, start, occasion, replayer, programs.stock.drawer())
         except Exception as error:  # what cannot be recorded is computed step by step
             log.info("a step cannot be recorded for replay: %s", why(error))
         programs.add(micro.structure, occasion, program)

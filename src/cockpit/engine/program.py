@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cockpit.engine.feed import Feed
+from cockpit.engine.feed import Draw, Feed, Stock
 from cockpit.engine.needs import LINE, UPDATE
 from cockpit.engine.numbers import Harbour, Manifest, Numbers
 from cockpit.engine.observation import Observation
@@ -21,7 +21,7 @@ from cockpit.engine.reel import Reel
 from cockpit.engine.statistics import Direction
 
 Replayer = Callable[[Callable[[], Any], torch.device], Callable[[], Any]]
-SHARE = 0.1  # of a device's memory that copies of inputs may take, of all recordings together
+SHARE = 0.2  # of a device's memory that copies of inputs may take, of all recordings together
 ROOM = 5  # times the inputs: the memory that must be free for a recording, its copies and what it computes
 MAX_PROGRAMS = 16
 
@@ -29,8 +29,10 @@ MAX_PROGRAMS = 16
 class Program:
     """One recording, on a GPU."""
 
-    def __init__(self, given: Given, start: Mapping[str, Tensor], occasion: Occasion, replayer: Replayer) -> None:
-        self._fixed = fixed = Fixed.like(given, start, occasion)
+    def __init__(
+        self, given: Given, start: Mapping[str, Tensor], occasion: Occasion, replayer: Replayer, draw: Draw
+    ) -> None:
+        self._fixed = fixed = Fixed.like(given, start, occasion, draw)
         self._before = {name: theta.clone() for name, theta in fixed.parameters.items()}
         self.update = {name: torch.zeros_like(theta) for name, theta in fixed.parameters.items()}
         self._starts, self._ends = list(self._before.values()), list(fixed.parameters.values())
@@ -44,11 +46,6 @@ class Program:
         self._second = replayer(self._at_update, device) if UPDATE in occasion.due else None
         self._moved, self._directions = list(self.update), {n: Direction(self.update[n]) for n in self._seen.names}
         self._rewind()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the copies of its inputs."""
-        return self._feed.nbytes
 
     def fits(self, given: Given) -> bool:
         """Whether the step is as the one that was recorded."""
@@ -115,14 +112,17 @@ class Program:
         self._reel.write(whole)
 
 
-def _fits_on_device(size: int, taken: int, device: torch.device) -> bool:
-    """Whether there is room for a recording beside those that there are, and for training to grow."""
+def _fits_on_device(size: int, lacking: int, taken: int, device: torch.device) -> bool:
+    """Whether there is room for a recording beside those that there are, and for training to grow.
+
+    ``size`` of its inputs, of which so many bytes are ``lacking``.
+    """
     if device.type != "cuda":
         return True
-    if size + taken > SHARE * torch.cuda.get_device_properties(device).total_memory:
+    if lacking + taken > SHARE * torch.cuda.get_device_properties(device).total_memory:
         return False
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return ROOM * size <= torch.cuda.mem_get_info(device)[0] + cached
+    return (ROOM - 1) * size + lacking <= torch.cuda.mem_get_info(device)[0] + cached
 
 
 @dataclass
@@ -135,7 +135,7 @@ class Programs:
     _sightings: dict[int, int] = field(default_factory=dict)
     _scripts: dict[int, Script | None] = field(default_factory=dict)
     _known: dict[tuple[int, Occasion], Performance | None] = field(default_factory=dict)
-    _bytes: int = 0  # of copies of inputs
+    stock: Stock = field(default_factory=Stock)
 
     @property
     def wanted(self) -> bool:
@@ -170,25 +170,21 @@ class Programs:
         if not self.wanted or (structure, occasion) in self._known:
             return False
         size = sum(tensor.nbytes for tensor in raw.tensors())
-        small = self.fits(size, next(raw.tensors()).device)
-        if not small or len(self._known) >= MAX_PROGRAMS:
-            self._known[structure, occasion] = None
-            self.forget(structure)
-        return small and len(self._known) < MAX_PROGRAMS
+        fits = self.fits(size, self.stock.lacks(raw.tensors()), next(raw.tensors()).device)
+        if fits and len(self._known) < MAX_PROGRAMS:
+            return True
+        self.add(structure, occasion, None)
+        return False
 
-    def fits(self, size: int, device: torch.device) -> bool:
-        """Whether there is room for copies of so many bytes."""
-        return _fits_on_device(size, self._bytes, device)
-
-    def claim(self, size: int, device: torch.device) -> bool:
-        """Take so many bytes, if there is room."""
-        small = self.fits(size, device)
-        self._bytes += size if small else 0
-        return small
+    def fits(self, size: int, lacking: int, device: torch.device) -> bool:
+        """Whether there is room for a recording with inputs of so many bytes, some of which are lacking."""
+        return _fits_on_device(size, lacking, self.stock.nbytes, device)
 
     def add(self, structure: int, occasion: Occasion, program: Performance | None) -> None:
         """Keep a recording; None: it failed."""
         self._known[structure, occasion] = program
-        self._bytes += 0 if program is None else program.nbytes
-        if program is None:
+        others = (found for (known, _), found in self._known.items() if known == structure)
+        if not any(other is not None for other in others):
             self.forget(structure)
+        if not any(known is not None for known in self._known.values()):
+            self.stock = Stock()  # of which a recording that failed has drawn

@@ -15,7 +15,7 @@ from cockpit.engine.blueprint import Found
 from cockpit.engine.column_pass import ColumnPass
 from cockpit.engine.curvature import Product, Vectors
 from cockpit.engine.factors import Factor, Softmax
-from cockpit.engine.feed import Feed
+from cockpit.engine.feed import Draw, Feed
 from cockpit.engine.graph import Graph, Node
 from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.placement import Placements
@@ -30,10 +30,10 @@ log = logging.getLogger("cockpit")
 class Inputs:
     """The loss and the saved tensors of a graph, at fixed addresses."""
 
-    def __init__(self, nodes: Sequence[Node], factor: Factor) -> None:
+    def __init__(self, nodes: Sequence[Node], factor: Factor, draw: Draw) -> None:
         self._nodes, self._given = list(nodes), factor.tensors()
-        self.twins = Twins(nodes)
-        self._own = [tensor.clone() for tensor in self._given]
+        self.twins = Twins(nodes, draw)
+        self._own = [draw(tensor).copy_(tensor) for tensor in self._given]
         self.factor = factor.on(self._own, self.twins.of)
 
     def freeze(self) -> None:
@@ -152,7 +152,7 @@ class RecordedCurvature:
         factor, nodes = hessian.factor(), list(graph.nodes)
 
         def make() -> RecordedDiagonal:
-            return RecordedDiagonal(Inputs(nodes, factor), found, parameters)
+            return RecordedDiagonal(Inputs(nodes, factor, self.programs.stock.drawer()), found, parameters)
 
         known = self._find(("diagonal", found.structure), factor, nodes, make)
         return known() if isinstance(known, RecordedDiagonal) else None
@@ -174,7 +174,7 @@ class RecordedCurvature:
             chain = chain_of()
             if chain is None or not isinstance(factor, Softmax) or factor.target.node is not chain[0].node:
                 raise Undefined("not a chain under a softmax")
-            return RecordedProduct(Inputs(nodes, factor), chain, parameters)
+            return RecordedProduct(Inputs(nodes, factor, self.programs.stock.drawer()), chain, parameters)
 
         known = self._find(("product", found.structure), factor, nodes, make)
         return known.begin() if isinstance(known, RecordedProduct) else None
@@ -197,7 +197,7 @@ class RecordedCurvature:
         replayer = self.programs.replayer
         try:
             new = make()
-            if replayer is None or not self.programs.claim(new.inputs.nbytes, device):
+            if replayer is None or not self.programs.fits(new.inputs.nbytes, 0, device):
                 return None
             new.record(replayer, device)
         except Exception as error:  # what cannot be recorded is computed step by step

@@ -45,8 +45,6 @@ def followed(forms: Mapping[str, AnyForm], line: Line) -> frozenset[str]:
 class Taped:
     """One recording."""
 
-    nbytes = 0  # its inputs are not copied
-
     def __init__(self, given: Given, start: Mapping[str, Tensor], occasion: Occasion) -> None:
         forms = given.raw.script.forms(given.raw.collected)
         self._names = [name for name in given.parameters if name in forms and name not in given.micro.uncovered]

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from cockpit.engine.feed import Draw
 from cockpit.engine.graph import Link, Node, Path
 from cockpit.engine.raw import METADATA, NotReplayableError
 
@@ -17,8 +18,9 @@ from cockpit.engine.raw import METADATA, NotReplayableError
 class Twin:
     """Stands for one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, draw: Draw) -> None:
         self.live: Node | None = node
+        self.draw = draw
         self.values: dict[str, Any] = {}
         self.next_functions: tuple[tuple[Twin | None, int], ...] = ()
         self._name: str = node.name()
@@ -38,15 +40,16 @@ class Twin:
         if not name.startswith("_saved_"):
             raise NotReplayableError(name)
         found = getattr(self.live, name)
-        values[name] = found.detach().clone() if isinstance(found, Tensor) else found
+        values[name] = self.draw(found.detach()).copy_(found.detach()) if isinstance(found, Tensor) else found
         return values[name]
 
 
 class Twins:
     """Stand-ins for all nodes of a graph."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self._of = {node: Twin(node) for node in nodes}
+    def __init__(self, nodes: Iterable[Node], draw: Draw) -> None:
+        """``draw``: memory for the copies."""
+        self._of = {node: Twin(node, draw) for node in nodes}
         for node, twin in self._of.items():
             twin.next_functions = tuple(
                 (None if operand is None else self._of[operand], output) for operand, output in node.next_functions
