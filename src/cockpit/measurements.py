@@ -30,6 +30,8 @@ SAMPLED = 16  # the time of a quantity is taken at every so manieth measurement:
 ROOM = 2**20  # numbers of steps that are measured at once: 8 MB; with more of them Python is not what takes long
 OURS = "cockpit.quantities."
 
+Complain = Callable[[str, Exception], None]  # of a fault that costs time only
+
 
 @dataclass(slots=True)
 class Waiting:
@@ -50,7 +52,7 @@ class Measurements:
     def __init__(self, journal: Journal, book: Callable[[str, float, int], None]) -> None:
         self._journal, self._book = journal, book
         self._waiting: deque[Waiting] = deque()
-        self._count, self._complained = 0, False
+        self._count, self._complained = 0, set[str]()
 
     def of(self, step: Observation) -> Waiting:
         """What is to be done with a step."""
@@ -150,11 +152,10 @@ class Measurements:
     def _do_together(self, entries: list[Waiting]) -> None:
         """Steps that have ended: those that are alike are measured at once, recorded is each in its turn."""
         try:
-            found = Together(entries, self._book).records()
+            found = Together(entries, self._book, self._complain).records()
         except Exception as error:  # a fault of ours
-            if not self._complained:
-                log.warning("steps are measured one by one: %s", why(error))
-            self._complained, found = True, {}
+            self._complain("steps are measured one by one", error)
+            found = {}
         for entry in entries:
             columns = found.get(id(entry))
             if columns is None or entry.end is None:
@@ -165,6 +166,12 @@ class Measurements:
                     self._keep(quantities, entry.step.step + shift, measured)
                 entry.end()
             self._waiting.popleft()
+
+    def _complain(self, what: str, error: Exception) -> None:
+        """Say it once: the numbers are right all the same."""
+        if what not in self._complained:
+            log.warning("%s: %s", what, why(error))
+        self._complained.add(what)
 
     def _record(self, quantities: Sequence[Quantity], step: Observation, under: int, timed: bool) -> None:
         measured = []
@@ -188,8 +195,8 @@ class Together:
     measure several, each step is looked at on its own.
     """
 
-    def __init__(self, entries: Sequence[Waiting], book: Callable[[str, float, int], None]) -> None:
-        self._book = book
+    def __init__(self, entries: Sequence[Waiting], book: Callable[[str, float, int], None], complain: Complain) -> None:
+        self._book, self._complain = book, complain
         self._groups: list[tuple[list[Waiting], Block | None]] = []
         for group in _groups(entries):
             block = Block([entry.step for entry in group]) if len(group) > 1 else None
@@ -236,7 +243,7 @@ class Together:
         unders, columns = [step.step + shift for step in block.steps], []
         for quantity in quantities:
             begin = time.perf_counter()
-            found = _series(quantity, block, unders)
+            found = _series(quantity, block, unders, self._complain)
             if found is None:
                 _arrive_singly(group)
                 found = [_measured(quantity, step, under) for step, under in zip(block.steps, unders, strict=True)]
@@ -281,13 +288,16 @@ def _same(one: Waiting, other: Waiting) -> bool:
     )
 
 
-def _series(quantity: Quantity, block: Block, unders: Sequence[int]) -> list[Record] | None:
+def _series(quantity: Quantity, block: Block, unders: Sequence[int], complain: Complain) -> list[Record] | None:
     """Measure several steps at once; None if this quantity cannot, or not these steps."""
     if not type(quantity).__module__.startswith(OURS):  # a subclass may have changed anything
         return None
     try:
         series = quantity.measure_together(block)
-    except Exception:
+    except Undefined:  # of which step, each is asked on its own
+        return None
+    except Exception as error:  # a fault of ours
+        complain(f"{quantity.name}: steps are measured one by one", error)
         return None
     return None if series is None else records(unders, quantity.name, quantity.kind, series.values, series.details)
 

@@ -19,6 +19,7 @@ from cockpit.engine import kernels
 from cockpit.engine.conv_kernels import pooled_squares, squares
 from cockpit.engine.conv_squares import Convolution, _dense, _scattered
 from cockpit.engine.scattered import Scattered
+from cockpit.engine.windows import Windows
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and os.environ.get("COCKPIT_TRITON") == "interpret"
 DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"
@@ -46,20 +47,20 @@ def made(name: str) -> tuple[Convolution, Scattered, Tensor]:
     result = F.conv2d(inputs, weight, None, stride, padding, dilation).relu().to(DEVICE)
     pooled, index = F.max_pool2d(result, min(3, result.shape[3]), 2, ceil_mode=True, return_indices=True)
     grad = Scattered.of(torch.randn(columns, *pooled.shape, device=DEVICE), index, tuple(result.shape))
-    conv = Convolution(inputs.to(DEVICE), kernel, 1, stride, padding, dilation, tuple(result.shape[2:]))
+    windows = Windows(kernel, stride, padding, dilation)
+    conv = Convolution(inputs.to(DEVICE), windows, 1, tuple(result.shape[2:]))
     return conv, grad.where_positive(result), torch.randn(columns, samples).sign().to(DEVICE)
 
 
 def one_by_one(conv: Convolution, grad: Scattered, signs: Tensor | None) -> Tensor:
     """Every sample and column by autograd, in double precision; elements of the kernel first, channels last."""
     images, gradients = conv.signal.cpu().double(), grad.dense().cpu().double()
-    shape = gradients.shape[2], images.shape[1], *conv.kernel
+    shape = gradients.shape[2], images.shape[1], *conv.windows.kernel
     total = torch.zeros(shape, dtype=torch.float64)
     for k, column in enumerate(gradients):
         for n in range(len(images)):
             weight = torch.zeros(shape, dtype=torch.float64, requires_grad=True)
-            settings = conv.stride, conv.padding, conv.dilation
-            result = F.conv2d(images[n : n + 1], weight, None, *settings)
+            result = F.conv2d(images[n : n + 1], weight, None, *conv.windows[1:])
             found = torch.autograd.grad(result, weight, column[n : n + 1])[0]
             total += found.square() * (1 if signs is None else float(signs[k, n]))
     return total.permute(0, 2, 3, 1).flatten(1)
@@ -76,10 +77,9 @@ def test_squares(way: str, name: str, signed: bool) -> None:
     elif way == "scattered":
         found = _scattered(conv, grad, given)
     elif way == "kernel for picked places":
-        found = pooled_squares(conv.signal, grad, given, conv.kernel, conv.stride, conv.padding, conv.dilation)
+        found = pooled_squares(conv.signal, grad, given, conv.windows)
     else:
-        settings = conv.kernel, conv.stride, conv.padding, conv.dilation
-        found = squares(conv.signal, grad.dense(), given, *settings, rounded=False)
+        found = squares(conv.signal, grad.dense(), given, conv.windows, rounded=False)
     expected = one_by_one(conv, grad, given)
     scale = float(one_by_one(conv, grad, None).abs().max()) + 1e-30
     torch.testing.assert_close(found.cpu().double() / scale, expected / scale, rtol=1e-5, atol=1e-6)

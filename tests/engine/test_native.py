@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -142,6 +143,21 @@ def test_they_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert build._built() == first
     assert first.stat().st_mtime_ns == written
     assert run("print(native.problem())", tmp_path) == "None\n"  # found there without a compiler
+
+
+def test_what_earlier_versions_compiled_is_removed_when_it_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "cockpit"
+    folder.mkdir(mode=0o700)
+    old, recent, other = (folder / name for name in ("loops-old.so", "loops-recent.so", "notes.txt"))
+    for file in (old, recent, other):
+        file.touch()
+    for file in (old, other):
+        os.utime(file, (0, 0))
+    built = build._built()
+    assert sorted(folder.iterdir()) == sorted([built, recent, other])
 
 
 def test_a_damaged_file_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

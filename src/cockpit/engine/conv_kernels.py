@@ -6,6 +6,7 @@ from torch import Tensor
 
 from cockpit.engine.kernels.devices import on, processors
 from cockpit.engine.scattered import Scattered
+from cockpit.engine.windows import Windows
 
 COLUMNS, PLACES, WIDTH = 16, 16, 32
 WARPS = 1
@@ -19,18 +20,15 @@ def pooled_squares(
     signal: Tensor,
     grad: Scattered,
     signs: Tensor | None,
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
+    windows: Windows,
 ) -> Tensor:
     """Return sum_nk sign_nk g_nk^2, [O, kernel elements x input channels], the channels last."""
     from cockpit.engine.pooled_program import pooled_program
 
     columns, samples, channels, places = grad.value.shape
-    images = _channels_last(signal, padding)
+    images = _channels_last(signal, windows.padding)
     line = images.shape[2] * images.shape[3]
-    offsets = _offsets(kernel, dilation, line, images.shape[3], images.device)
+    offsets = _offsets(windows, line, images.shape[3], images.device)
     width = offsets.numel()
     tiles, blocks = -(-width // WIDTH), -(-columns // COLUMNS)
     each = max(1, samples * channels * tiles * blocks // (PROGRAMS * processors(images.device)))
@@ -50,8 +48,8 @@ def pooled_squares(
             places,
             width,
             images[0].numel(),
-            stride[0] * line,
-            stride[1] * images.shape[3],
+            windows.stride[0] * line,
+            windows.stride[1] * images.shape[3],
             grad.shape[3],
             SIGNED=signs is not None,
             PRECISION="tf32x3",
@@ -67,10 +65,7 @@ def squares(
     signal: Tensor,
     value: Tensor,
     signs: Tensor | None,
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
+    windows: Windows,
     rounded: bool,
 ) -> Tensor:
     """The same for gradients at all positions, ``value``, [K, N, O, height, width].
@@ -80,9 +75,9 @@ def squares(
     from cockpit.engine.squares_program import squares_program
 
     columns, samples, channels, height, across = value.shape
-    images = _channels_last(signal, padding)
+    images = _channels_last(signal, windows.padding)
     line = images.shape[2] * images.shape[3]
-    offsets = _offsets(kernel, dilation, line, images.shape[3], images.device)
+    offsets = _offsets(windows, line, images.shape[3], images.device)
     width, rows = offsets.numel(), columns * channels
     tiles = -(-rows // WHOLE["ROWS"]), -(-width // WHOLE["WIDTH"])
     each = max(1, samples * tiles[0] * tiles[1] // (WHOLE_PROGRAMS * processors(images.device)))
@@ -102,8 +97,8 @@ def squares(
             height * across,
             width,
             images[0].numel(),
-            stride[0] * line,
-            stride[1] * images.shape[3],
+            windows.stride[0] * line,
+            windows.stride[1] * images.shape[3],
             across,
             SIGNED=signs is not None,
             PRECISION="tf32" if rounded else "tf32x3",
@@ -120,13 +115,12 @@ def _channels_last(signal: Tensor, padding: tuple[int, ...]) -> Tensor:
 _known: dict[tuple[object, ...], Tensor] = {}
 
 
-def _offsets(
-    kernel: tuple[int, ...], dilation: tuple[int, ...], line: int, channels: int, device: torch.device
-) -> Tensor:
+def _offsets(windows: Windows, line: int, channels: int, device: torch.device) -> Tensor:
     """From the first element of a patch to the others, in the order of height, width and channel."""
-    key = (kernel, dilation, line, channels, device)
+    key = (windows.kernel, windows.dilation, line, channels, device)
     if key not in _known:
-        down, right = (torch.arange(size, device="cpu") * spread for size, spread in zip(kernel, dilation, strict=True))
+        sizes = zip(windows.kernel, windows.dilation, strict=True)
+        down, right = (torch.arange(size, device="cpu") * spread for size, spread in sizes)
         places = down[:, None, None] * line + right[:, None] * channels + torch.arange(channels, device="cpu")
         _known[key] = places.flatten().to(device, torch.int32)
     return _known[key]

@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cockpit.engine import conv_kernels, kernels, native
-from cockpit.engine.graph import Node
+from cockpit.engine.graph import Node, shapes
 from cockpit.engine.scattered import Scattered, picked
 from cockpit.engine.sending import ALL, Part
+from cockpit.engine.windows import Windows
 from cockpit.layers.forms import Scratch, as_convolutions, convolutions_round, wide, wide_type
 
 CACHE = 2**20  # numbers that are made at once on a CPU
@@ -26,33 +27,31 @@ class Convolution:
     """The input of a convolution as patches."""
 
     signal: Tensor  # [N, C, *positions]
-    kernel: tuple[int, ...]
+    windows: Windows
     groups: int
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
     positions: tuple[int, ...]  # of the output
 
     @classmethod
-    def of(cls, node: Node, shape: tuple[int, ...], positions: tuple[int, ...], part: Part = ALL) -> "Convolution":
-        """Read autograd's node; ``shape`` of the weight, ``positions`` of the output, of some samples or all."""
-        settings = (tuple(node._saved_stride), tuple(node._saved_padding), tuple(node._saved_dilation))
-        return cls(part.of(node._saved_input.detach()), shape[2:], node._saved_groups, *settings, positions)
+    def of(cls, node: Node, part: Part = ALL) -> "Convolution":
+        """Read autograd's node, of some samples or all."""
+        signal, positions = part.of(node._saved_input.detach()), shapes(node)[0][2:]
+        return cls(signal, Windows.of(node), node._saved_groups, positions)
 
     @property
     def width(self) -> int:
         """I."""
-        return prod(self.kernel) * self.signal.shape[1] // self.groups
+        return prod(self.windows.kernel) * self.signal.shape[1] // self.groups
 
     def patches(self, begin: int, end: int, scratch: Scratch) -> Tensor:
         """[n * G, T, I] for the samples [begin, end)."""
-        spatial = len(self.kernel)
+        kernel, stride, padding, dilation = self.windows
+        spatial = len(kernel)
         view = wide(self.signal[begin:end]).movedim(1, -1)  # channels last
-        if any(self.padding):
-            view = F.pad(view, (0, 0, *(p for pad in reversed(self.padding) for p in (pad, pad))))
+        if any(padding):
+            view = F.pad(view, (0, 0, *(p for pad in reversed(padding) for p in (pad, pad))))
         else:
             view = view.contiguous()
-        for axis, (size, step, spread) in enumerate(zip(self.kernel, self.stride, self.dilation, strict=True), start=1):
+        for axis, (size, step, spread) in enumerate(zip(kernel, stride, dilation, strict=True), start=1):
             view = view.unfold(axis, spread * (size - 1) + 1, step)[..., ::spread]
             view = view.narrow(axis, 0, self.positions[axis - 1])  # a stride may leave a rest that nothing saw
         view = view.unflatten(spatial + 1, (self.groups, -1))  # [n, *positions, G, C / G, *kernel]
@@ -71,14 +70,14 @@ def sum_of_squares(
         total = _scattered(conv, grad, signs) if isinstance(grad, Scattered) and conv.groups == 1 else None
     if total is None:
         total = _dense(conv, grad, signs, channels, room)
-    return total.view(channels, *conv.kernel, -1).movedim(-1, 1)
+    return total.view(channels, *conv.windows.kernel, -1).movedim(-1, 1)
 
 
 def by_loop(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None) -> tuple[Tensor, Tensor] | None:
     """The same and that of the bias, in one pass; None where there is no loop for it."""
     if not isinstance(grad, Scattered) or conv.groups != 1 or not native.usable(conv.signal, grad.value):
         return None
-    picks = picked(grad, tuple(conv.signal.shape), conv.kernel, conv.stride, conv.padding, conv.dilation)
+    picks = picked(grad, tuple(conv.signal.shape), conv.windows)
     rows, bias = picks.squares(picks.grid.images(conv.signal), grad.value, signs)
     return picks.grid.weight(rows), bias
 
@@ -88,10 +87,9 @@ def _by_kernel(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None
     taken = kernels.usable(value) and kernels.usable(conv.signal) and conv.signal.dim() == 4 and conv.groups == 1
     if _broken or not taken:
         return None
-    settings = conv.kernel, conv.stride, conv.padding, conv.dilation
     try:
         if isinstance(grad, Scattered) and conv.width <= conv_kernels.NARROW:
-            return conv_kernels.pooled_squares(conv.signal, grad, signs, *settings)
+            return conv_kernels.pooled_squares(conv.signal, grad, signs, conv.windows)
         return _piece_by_piece(conv, grad, signs, room)
     except Exception as error:  # the same numbers come without it
         _broken.append(error)
@@ -101,15 +99,14 @@ def _by_kernel(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None
 def _piece_by_piece(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, room: int) -> Tensor:
     """Some samples at a time where zeros must be filled in."""
     samples, rounded = len(conv.signal), torch.cuda.is_current_stream_capturing() and convolutions_round()
-    settings = conv.kernel, conv.stride, conv.padding, conv.dilation
     if not isinstance(grad, Scattered):
-        return conv_kernels.squares(conv.signal, grad, signs, *settings, rounded)
+        return conv_kernels.squares(conv.signal, grad, signs, conv.windows, rounded)
     each = len(grad) * prod(grad.shape[1:]) * grad.dtype.itemsize
     step, total = max(1, min(samples, room // each)), conv.signal.new_zeros(())
     for begin in range(0, samples, step):
         part = slice(begin, begin + step)
         of_part = None if signs is None else signs[:, part]
-        found = conv_kernels.squares(conv.signal[part], grad.dense(samples=part), of_part, *settings, rounded)
+        found = conv_kernels.squares(conv.signal[part], grad.dense(samples=part), of_part, conv.windows, rounded)
         total = total + found if begin else found
     return total
 

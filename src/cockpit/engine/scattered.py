@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.native.picked import Grid, Picks, grid
+from cockpit.engine.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +75,9 @@ def dense(grad: Tensor | Scattered, begin: int = 0, end: int | None = None) -> T
     return grad if begin == 0 and end is None else grad[begin:end]
 
 
-def picked(
-    grad: Scattered,
-    shape: tuple[int, ...],
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> Picks:
+def picked(grad: Scattered, shape: tuple[int, ...], windows: Windows) -> Picks:
     """What was picked of the result of a convolution of images, [N, C, H, W]: for loops that pass over the zeros."""
-    found = grid(shape[1], shape[2:], kernel, stride, padding, dilation, grad.shape[2:])
+    found = grid(shape[1], shape[2:], *windows, grad.shape[2:])
     if found not in grad.picks:
         grad.picks[found] = Picks(found, grad.index_or(found.positions))
     return grad.picks[found]

@@ -19,6 +19,7 @@ from cockpit.engine import native
 from cockpit.engine.graph import Node, edge, family, shapes
 from cockpit.engine.pull import KEEPS, RESHAPES
 from cockpit.engine.scattered import Scattered, dense, picked
+from cockpit.engine.windows import Windows
 
 Arrived = Tensor | Scattered  # with the columns in front
 Place = tuple[Node, int]  # an operation and which of its results
@@ -197,7 +198,7 @@ def _linear(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, room:
 def _convolution(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, room: int) -> Arrived:
     """Columns beside samples are a larger batch."""
     if isinstance(grad, Scattered) and _passes_over_zeros(node, grad):
-        picks = picked(grad, shape, *_windows(node))
+        picks = picked(grad, shape, Windows.of(node))
         return picks.grid.signal(picks.back(picks.grid.rows(node._saved_weight), grad.value)).movedim(1, 0)
     columns, result = len(grad), part.sized(shapes(node)[0])
     each = (prod(result) + prod(shape)) * grad.dtype.itemsize
@@ -216,12 +217,6 @@ def _convolution(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, 
 def _passes_over_zeros(node: Node, grad: Scattered) -> bool:
     plain = not node._saved_transposed and node._saved_groups == 1
     return plain and native.usable(node._saved_weight, grad.value)
-
-
-def _windows(node: Node) -> tuple[tuple[int, ...], ...]:
-    """Kernel, stride, padding and dilation."""
-    kernel = node._saved_weight.shape[2:]
-    return tuple(map(tuple, (kernel, node._saved_stride, node._saved_padding, node._saved_dilation)))
 
 
 def _convolved_back(node: Node, grad: Tensor, shape: tuple[int, ...]) -> Tensor:

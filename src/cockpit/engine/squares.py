@@ -166,15 +166,14 @@ class Layer:
     def _convolution(self, slot: int, grad: Arrived) -> Tensor:
         if self._of_both is not None:
             return self._of_both[slot - WEIGHT]
-        shape = shapes(self._node)[0]
-        conv = Convolution.of(self._node, tuple(self._node._saved_weight.shape), shape[2:], self._part)
+        conv = Convolution.of(self._node, self._part)
         self._of_both = by_loop(conv, grad, self._signs)
         if self._of_both is not None:
             return self._of_both[slot - WEIGHT]
         if slot == BIAS:
             values = grad.values() if isinstance(grad, Scattered) else grad.flatten(3)
             return _signed(wide(values).sum(3).square(), self._signs).sum((0, 1))
-        return sum_of_squares(conv, grad, self._signs, shape[1], self._room)
+        return sum_of_squares(conv, grad, self._signs, shapes(self._node)[0][1], self._room)
 
 
 def rearranged(path: Path) -> bool:

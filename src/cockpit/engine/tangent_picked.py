@@ -10,6 +10,7 @@ from cockpit.engine.graph import shapes
 from cockpit.engine.native.picked import Pair
 from cockpit.engine.scattered import Scattered, picked
 from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Relu, Tangents
+from cockpit.engine.windows import Windows
 
 WEIGHT, BIAS = 1, 2
 
@@ -21,8 +22,7 @@ class Picked(Layer):
         conv = layers[-1].node
         super().__init__(layers[0].node, layers[-1].weights, layers[-1].has_data)
         signal, weight = conv._saved_input.detach(), conv._saved_weight.detach()
-        windows = [tuple(size) for size in (conv._saved_stride, conv._saved_padding, conv._saved_dilation)]
-        self._picks = picked(chosen(layers[:-1]), tuple(signal.shape), tuple(weight.shape[2:]), *windows)
+        self._picks = picked(chosen(layers[:-1]), tuple(signal.shape), Windows.of(conv))
         self._grid, self._size = self._picks.grid, tuple(shapes(self.node)[0])
         self._signal, self._rows = self._grid.images(signal), self._grid.rows(weight)
 

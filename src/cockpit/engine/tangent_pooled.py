@@ -135,7 +135,7 @@ class _Patches(_ChannelsLast):
     def __init__(self, layer: Convolution) -> None:
         super().__init__(layer)
         node, shape = layer.node, shapes(layer.node)[0]
-        unfolded = Unfolded.of(node, tuple(node._saved_weight.shape), shape[2:])
+        unfolded = Unfolded.of(node)
         patches = unfolded.patches(0, shape[0], Scratch()).flatten(0, 1)  # [N * T, I]
         self._patches = F.pad(patches, (0, -unfolded.width % 8))
 

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.binning import Bins
-from cockpit.engine.native.build import library, problem, team
-from cockpit.engine.native.calls import Pointers, call, whole_numbers, witnessed
+from cockpit.engine.native.build import library, problem
+from cockpit.engine.native.calls import LARGE, Pointers, call, whole_numbers, witnessed
+from cockpit.engine.native.calls import threads as _threads
 
 __all__ = [
+    "LARGE",
     "Pointers",
     "centres",
     "cross_entropy",
@@ -40,7 +42,6 @@ __all__ = [
 ]
 
 FEW = 2**12  # numbers up to which torch takes longer to begin than a loop to end
-LARGE = 2**16  # numbers from which on a second thread saves more than it costs to wake it
 
 SIDE_BY_SIDE = 32  # signs that are counted at once
 
@@ -242,7 +243,3 @@ def _rows(matrix: Tensor) -> Tensor:
 
 def _sizes(tensors: Sequence[Tensor]) -> Any:
     return whole_numbers([tensor.numel() for tensor in tensors])
-
-
-def _threads(work: int) -> int:
-    return torch.get_num_threads() if work >= LARGE and team() is not None else 1

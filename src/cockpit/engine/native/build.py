@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -21,6 +22,7 @@ FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared")
 TUNING = (("-march=native", "-mno-avx512f"), ("-march=native",), ())
 SWITCH = "COCKPIT_NATIVE"  # 0: do without
 PATIENCE = 60.0  # seconds that a compiler may take
+UNUSED = 90 * 86400.0  # seconds after which what an earlier version compiled is removed
 
 
 @cache
@@ -121,10 +123,19 @@ def _compile(target: Path) -> None:
                 problem = _linked([compiler, *FLAGS, *extra], Path(folder), part)
                 if problem is None:
                     part.replace(target)  # at once, for others who are about to load it
+                    _tidy(target)
                     return
         raise LookupError(f"{compiler} failed: {(problem or 'it said nothing')[:300]}")
     finally:
         part.unlink(missing_ok=True)
+
+
+def _tidy(newest: Path) -> None:
+    """Remove what earlier versions compiled, if it was not loaded for long; who has loaded it keeps it."""
+    for other in newest.parent.glob("loops-*.so"):
+        with suppress(OSError):
+            if other != newest and time.time() - other.stat().st_atime > UNUSED:
+                other.unlink()
 
 
 def _linked(command: list[str], folder: Path, target: Path) -> str | None:

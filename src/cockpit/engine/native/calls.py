@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from cockpit.engine.native.build import library
+from cockpit.engine.native.build import library, team
 
 POINTER, WHOLE, FLAG, SINGLE, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float, ctypes.c_double
+LARGE = 2**16  # numbers from which on a second thread saves more than it costs to wake it
 BINS = [POINTER, WHOLE, SINGLE, WHOLE, WHOLE]
 SIGNATURES: dict[str, list[Any]] = {
     "outer_counts": [*[POINTER, WHOLE] * 2, *[WHOLE] * 3, *BINS, POINTER, FLAG],
@@ -53,6 +55,11 @@ class Pointers:
     def array(self) -> Any:
         """The addresses."""
         return (POINTER * len(self.tensors))(*[None if t is None else t.data_ptr() for t in self.tensors])
+
+
+def threads(work: int = LARGE) -> int:
+    """For a loop over so many numbers."""
+    return torch.get_num_threads() if work >= LARGE and team() is not None else 1
 
 
 def whole_numbers(values: Sequence[int]) -> Any:

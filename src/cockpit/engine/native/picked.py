@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cockpit.engine.native.build import team
-from cockpit.engine.native.calls import call, whole_numbers
+from cockpit.engine.native.calls import call, threads, whole_numbers
 
 WIDTH = 8  # as in ``picked.h``
 
@@ -83,7 +82,7 @@ class Grid:
         """Put g_n = factor * response_n patches_n^T there, [N, O, C, *kernel], for responses [N, O, T]."""
         head, inside = self.head(*response.shape[1:]), self._channels
         given = head, len(response), images, response, _steps(response), factor
-        call("picked_formed", *given, inside, len(self._starts), self._run // inside, found, _threads())
+        call("picked_formed", *given, inside, len(self._starts), self._run // inside, found, threads())
 
     def rows(self, weight: Tensor) -> Tensor:
         """From [O, C, *kernel]."""
@@ -117,14 +116,14 @@ class Picks:
         found, sums = self.grid.no_rows(channels), _numbers(channels).zero_()
         signs = None if signs is None else signs.to(torch.float32).contiguous()
         given = *self._given, images, self._index, values, _steps(values), len(values)
-        call("picked_squares", *given, signs, found, sums, _threads())
+        call("picked_squares", *given, signs, found, sums, threads())
         return found, sums
 
     def back(self, rows: Tensor, values: Tensor) -> Tensor:
         """Gradients of the images for values [K, N, O, S]: [N, K, image]."""
         found = self.grid.room(len(self._index), len(values))
         given = *self._given, rows, self._index, values, _steps(values), len(values)
-        call("picked_back", *given, found, _threads())
+        call("picked_back", *given, found, threads())
         return found
 
     def forward(self, one: Pair | None, other: Pair | None, bias: Tensor | None) -> Tensor:
@@ -133,20 +132,20 @@ class Picks:
         found = _numbers(samples, places, channels).mT
         bias = None if bias is None else bias.contiguous()
         terms = *(one or (None, None)), *(other or (None, None))
-        call("picked_forward", *self._given, *terms, bias, self._index, found, _steps(found), _threads())
+        call("picked_forward", *self._given, *terms, bias, self._index, found, _steps(found), threads())
         return found
 
     def weights(self, one: Pair, other: Pair | None) -> tuple[Tensor, Tensor]:
         """Gradients of the rows, of pairs of images and values [N, O, S], summed; and of the bias, of the first."""
         channels = self._index.shape[1]
         found, sums = self.grid.no_rows(channels), _numbers(channels).zero_()
-        call("picked_weights", *self._given, *_with_steps(one, other), self._index, found, sums, _threads())
+        call("picked_weights", *self._given, *_with_steps(one, other), self._index, found, sums, threads())
         return found, sums
 
     def data(self, one: Pair, other: Pair | None) -> Tensor:
         """Gradients of the images, of pairs of rows and values [N, O, S], summed: [N, image]."""
         found = self.grid.room(len(self._index))
-        call("picked_data", *self._given, *_with_steps(one, other), self._index, found, _threads())
+        call("picked_data", *self._given, *_with_steps(one, other), self._index, found, threads())
         return found
 
 
@@ -162,7 +161,3 @@ def _with_steps(one: Pair, other: Pair | None) -> tuple[Any, ...]:
 
 def _numbers(*shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.float32, device="cpu")
-
-
-def _threads() -> int:
-    return torch.get_num_threads() if team() is not None else 1
