@@ -214,6 +214,20 @@ class StoreContract:
         assert writer.lost == run.metadata["lost"] == 2
         assert "cannot be stored" in caplog.text
 
+    def test_one_that_cannot_be_stored_leaves_those_beside_it_readable(self, folder: Path, writer: Writer) -> None:
+        class Awkward:
+            def __str__(self) -> str:
+                raise RuntimeError("no")
+
+        writer.append([loss(0), loss(1), Record(2, "A", Kind.SCALAR, Awkward()), loss(2)])
+        writer.append([loss(3)])
+        writer.append([loss(4), Record(4, "B", Kind.SCALAR, 1.0)])
+        writer.close()
+        run = StoredRun(folder)
+        assert run.scalar("Loss").steps.tolist() == [0, 1, 2, 3, 4]
+        assert run.scalar("B").steps.tolist() == [4]
+        assert writer.lost == 1
+
     # ---- continuing
 
     def test_a_continued_run_replaces_what_it_covers(self, folder: Path) -> None:

@@ -6,17 +6,19 @@ import sqlite3
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cockpit.core.record import Record
 from cockpit.store import metadata
 from cockpit.store.backend import Log
 from cockpit.store.item import Attempt, Frame, Item, Meta
 from cockpit.store.layout import Packer
 from cockpit.store.lock import Lock, Pulse, host
-from cockpit.store.queue import Entry, Queue
+from cockpit.store.queue import Queue
 
 log = logging.getLogger("cockpit")
 INTERVAL = 0.2  # seconds between two writes
@@ -144,15 +146,18 @@ class Pump:
             items.append(self._metadata.popleft())
         taken = self.queue.take()
         for entry in taken:
-            items.extend(self._packed(entry))
+            items.extend(self._packed(entry.records, entry.time))
         return items, sum(len(entry.records) for entry in taken)
 
-    def _packed(self, entry: Entry) -> list[Item]:
+    def _packed(self, records: Sequence[Record], time: float) -> list[Item]:
         try:
-            return self._packer.pack(entry.records, entry.time)
+            return self._packer.pack(records, time)
         except Exception as error:  # a value that nobody thought of
-            self._drop(len(entry.records), error)
-            return []
+            self._packer = self._packer.again()  # layouts of what was packed before it will not be written
+            if len(records) == 1:
+                self._drop(1, error)
+                return []
+        return [item for record in records for item in self._packed([record], time)]
 
     def _drop(self, records: int, error: Exception) -> None:
         self.queue.lose(records)
