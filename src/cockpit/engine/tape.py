@@ -84,9 +84,9 @@ class _Listening(TorchDispatchMode):
             self._actions.append(_refill(func, args, kwargs, found))
         return found
 
-    def called(self, again: Action, arguments: tuple[Any, ...]) -> None:
+    def called(self, function: Any, arguments: tuple[Any, ...]) -> None:
         """A compiled loop was called."""
-        self._actions.append(again)
+        self._actions.append(native.repeated(function, arguments, lambda tensor: id(tensor) in self._moving))
         given = [a.tensors if isinstance(a, native.Pointers) else a for a in arguments]
         self._read |= {id(tensor) for tensor in _tensors(given)}
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cockpit.engine.binning import Bins
 from cockpit.engine.native.build import library, problem
-from cockpit.engine.native.calls import LARGE, Pointers, call, whole_numbers, witnessed
+from cockpit.engine.native.calls import LARGE, Pointers, call, repeated, whole_numbers, witnessed
 from cockpit.engine.native.calls import threads as _threads
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "pack",
     "packable",
     "problem",
+    "repeated",
     "row_products",
     "row_sums",
     "scaled",

@@ -40,7 +40,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "pack": [*[POINTER] * 3, WHOLE, POINTER],
 }
 
-Witness = Callable[[Callable[[], None], tuple[Any, ...]], None]  # is told how to make a call again, and what it reads
+Witness = Callable[[Any, tuple[Any, ...]], None]  # is told which function was called, and with what
 _witnesses: list[Witness] = []
 
 
@@ -72,7 +72,27 @@ def call(name: str, *arguments: Any) -> None:
     function = _function(name)
     _make(function, arguments)
     for witness in _witnesses:
-        witness(lambda: _make(function, arguments), arguments)
+        witness(function, arguments)
+
+
+def repeated(function: Any, arguments: tuple[Any, ...], moves: Callable[[Tensor], bool]) -> Callable[[], None]:
+    """The same call again, prepared: only tensors that move are asked for their addresses."""
+    given = [a.data_ptr() if isinstance(a, Tensor) else a.array() if isinstance(a, Pointers) else a for a in arguments]
+    moving: list[tuple[Any, int, Tensor]] = []  # where the address belongs
+    for place, argument in enumerate(arguments):
+        if isinstance(argument, Tensor) and moves(argument):
+            moving.append((given, place, argument))
+        elif isinstance(argument, Pointers):
+            own = enumerate(argument.tensors)
+            moving += [(given[place], k, tensor) for k, tensor in own if tensor is not None and moves(tensor)]
+
+    def again(kept: object = arguments) -> None:  # or what they point to would be gone
+        for array, place, tensor in moving:
+            array[place] = tensor.data_ptr()
+        if function(*given):
+            raise MemoryError("no memory for sums")
+
+    return again
 
 
 @contextmanager
