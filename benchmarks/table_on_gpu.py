@@ -68,6 +68,7 @@ def main() -> int:
     which, of = map(int, args.share.split("/"))
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name() if args.device == 'cuda' else 'cpu'}")
     torch.backends.cudnn.allow_tf32 = False  # convolutions would round their inputs to ten bits
+    torch.set_num_threads(1)  # the reference is small, and several processes share the processor
     bad = total = 0
     for name, case in list(CASES.items())[which - 1 :: of]:
         if args.part not in name or (args.single and case.dtype is not torch.float64):

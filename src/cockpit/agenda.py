@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cockpit.engine.needs import LINE, Need
+from cockpit.engine.needs import DOT_GRAD, GRADIENT, LINE, Need
 from cockpit.measurements import reads_numbers_only
 from cockpit.quantities._base import Moment, Quantity
 
 Quantities = tuple[Quantity, ...]
+FOLLOWED: frozenset[Need] = frozenset({DOT_GRAD, GRADIENT})  # with these, an update along the gradient is recognised
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +25,13 @@ class Agenda:
     grasping: Quantities = ()  # may ask to keep the graph, as quantities of the paper's kind do
 
     @classmethod
-    def of(cls, due: Sequence[Quantity], arriving: Sequence[Quantity]) -> "Agenda":
-        """Ask the quantities."""
+    def of(cls, due: Sequence[Quantity], arriving: Sequence[Quantity], follows: bool) -> "Agenda":
+        """Ask the quantities; ``follows``: the update is probably a multiple of the gradient, see :data:`FOLLOWED`."""
         here = frozenset[Need]().union(*(quantity.needs for quantity in due))
-        needs = here.union(*(quantity.needs for quantity in arriving))
         leaving = any(LINE in quantity.needs for quantity in due if quantity.moment is Moment.NEXT)
+        if leaving and follows:
+            here |= FOLLOWED
+        needs = here.union(*(quantity.needs for quantity in arriving))
         constant = all(reads_numbers_only(quantity) for quantity in (*due, *arriving))
         now, after, later = (
             tuple(quantity for quantity in due if quantity.moment is moment)

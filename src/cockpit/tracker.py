@@ -60,6 +60,7 @@ class Tracker:
         self._agenda = Agenda()
         self._agendas: dict[Any, Agenda] = {}
         self._departure: Departure | None = None
+        self._follows = first is not None and first.device.type == "cpu"  # where updates along the gradient are told
         self._motion = Motion()
         self._measurements = Measurements(self.journal, self.coverage.book)
         self._observation: Observation | None = None
@@ -113,10 +114,10 @@ class Tracker:
 
     def _plan(self, arriving: Sequence[Quantity]) -> Agenda:
         """What the quantities of a step need; remembered, because it is the same at most steps."""
-        key = tuple(map(id, self._due)), tuple(map(id, arriving))
+        key = tuple(map(id, self._due)), tuple(map(id, arriving)), self._follows
         known = self._agendas.get(key)
         if known is None:
-            known = Agenda.of(self._due, arriving)
+            known = Agenda.of(self._due, arriving, self._follows)
             if known.constant:
                 self._agendas[key] = known
         return known
@@ -354,6 +355,7 @@ class Tracker:
         if step.update is None or not self._agenda.leaving:
             return
         departure.direction = step.reduction.directions
+        self._follows = any(direction.coefficient != 1 for direction in departure.direction.values())
         self._measurements.of(step).leaving = departure
 
     def abandon(self) -> None:

@@ -6,7 +6,11 @@ import random
 from fractions import Fraction
 
 import pytest
+import torch
+from torch import nn
 
+import cockpit
+from cockpit.attach import Watch
 from cockpit.core.errors import Undefined
 from cockpit.engine.line import Line
 from cockpit.quantities.alpha import fit
@@ -75,3 +79,29 @@ def test_not_finite(bad: float) -> None:
     for variances in ((bad, 1, 1, 1), (1, 1, 1, bad)):
         with pytest.raises(Undefined, match="not finite"):
             fit(line(*variances))
+
+
+def watched(quantities: list[str], optimizer: str, every: int) -> Watch:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3)).double()
+    steps = getattr(torch.optim, optimizer)(model.parameters(), lr=0.1)
+    loss_fn = nn.CrossEntropyLoss()
+    with cockpit.watch(model, steps, loss_fn, quantities=quantities, every=every, run=False) as pit:
+        for _ in range(12):
+            steps.zero_grad()
+            loss_fn(model(torch.randn(8, 5).double()), torch.randint(3, (8,))).backward()
+            steps.step()
+    return pit
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+def test_alone_it_is_the_same_and_recognises_plain_gradient_descent(optimizer: str, every: int) -> None:
+    alone, beside = (watched(names, optimizer, every) for names in (["Alpha"], ["InnerTest", "Alpha"]))
+    found, expected = (pit.history.series("Alpha") for pit in (alone, beside))
+    assert [record.step for record in found] == [record.step for record in expected]
+    known = [(record.value, other.value) for record, other in zip(found, expected, strict=True)]
+    defined = [pair for pair in known if pair[0] is not None]
+    assert len(defined) >= 3
+    assert all(one == pytest.approx(other, rel=1e-9) for one, other in defined)
+    assert alone._tracker._follows is beside._tracker._follows is (optimizer == "SGD")

@@ -8,7 +8,6 @@ meet what max-pooling picked, of which there is a quarter or less.
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from cockpit.engine.conv_squares import Convolution as Unfolded
@@ -135,15 +134,12 @@ class _Patches(_ChannelsLast):
     def __init__(self, layer: Convolution) -> None:
         super().__init__(layer)
         node, shape = layer.node, shapes(layer.node)[0]
-        unfolded = Unfolded.of(node)
-        patches = unfolded.patches(0, shape[0], Scratch()).flatten(0, 1)  # [N * T, I]
-        self._patches = F.pad(patches, (0, -unfolded.width % 8))
+        self._patches = Unfolded.of(node).patches(0, shape[0], Scratch()).flatten(0, 1)  # [N * T, I]
 
     def push(self, data: Tensor | None, weight: Tensor | None) -> Tensor | None:
         if data is not None or weight is None:
             return super().push(data, weight)
         rows = weight.movedim(1, -1).flatten(1)  # channels last
-        rows = F.pad(rows, (0, self._patches.shape[1] - rows.shape[1]))
         with as_convolutions(rows):
             found = self._patches @ rows.mT
         samples, channels, height, width = shapes(self._layer.node)[0]
@@ -156,7 +152,7 @@ class _Patches(_ChannelsLast):
         with as_convolutions(columns):
             found = columns.mT @ self._patches
         outputs, inputs, *kernel = self._weight.shape
-        return found[:, : self._weight[0].numel()].reshape(outputs, *kernel, inputs).movedim(-1, 1)
+        return found.view(outputs, *kernel, inputs).movedim(-1, 1)
 
 
 def _last(images: Tensor) -> Tensor:
