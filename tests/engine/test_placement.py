@@ -64,7 +64,8 @@ def test_groups_of_results_give_the_same_places(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(placement, "PIECE", 5)
     monkeypatch.setattr(placement.Finder, "_probe", counted)
     found = measured(4, 3, time_first=True, flat=True)
-    assert passes[1] < passes[0]  # of the second gradients only some are asked for at a time
+    assert len(passes) > 2  # only some gradients are asked for at a time, all of them twice
+    assert passes[::2] == passes[1::2]
     for name in ("NormTest", "InnerTest", "OrthoTest", "Alpha"):
         assert found[name] == pytest.approx(expected[name], rel=1e-12), name
 

@@ -19,7 +19,9 @@ from cockpit.engine.vectors import square_norm
 
 Matrix = NDArray[np.float64]
 
-MOST, KEPT = 8, 4  # vectors of the basis; those that stay when it is full
+FEWER, MOST = 8, 12  # vectors of the basis, of long ones fewer: they take memory, and hardly save products
+LONG = 2**18  # numbers of a long one
+KEPT = 4  # vectors that stay when the basis is full
 CHUNK = 2**16  # elements of each vector that are handled at once on a CPU: they stay in its cache
 FLAT = 1e-7  # an eigenvalue so small beside the others is not resolved any further
 LEAST = 8  # products, however soon the residual is small
@@ -42,7 +44,8 @@ class Basis:
     """Orthonormal vectors, the rows of one matrix."""
 
     def __init__(self, first: Tensor) -> None:
-        self._room, self.size = first.new_empty(min(MOST, first.numel()), first.numel()), 0
+        self.most = min(FEWER if first.numel() > LONG else MOST, first.numel())
+        self._room, self.size = first.new_empty(self.most, first.numel()), 0
         self.append(first, float(_length(first)))
 
     @property
@@ -113,7 +116,7 @@ class Projection:
 
 def room(parameters: Mapping[str, Tensor]) -> int:
     """Bytes that a search holds in a CPU's memory."""
-    return MOST * sum(p.nbytes for p in parameters.values() if p.device.type == "cpu")
+    return FEWER * sum(p.nbytes for p in parameters.values() if p.device.type == "cpu")
 
 
 def largest(
@@ -137,7 +140,7 @@ def largest(
     del start  # a vector less while products are taken
     products, coupling = 0, None
     while True:
-        room, soon = min(MOST, size) - basis.size + 1, max(ahead, least - products) if ahead > 1 else 1
+        room, soon = basis.most - basis.size + 1, max(ahead, least - products) if ahead > 1 else 1
         images = _take(product, basis, min(room, soon), coupling is None)
         products += len(images.numbers)
         image, beta, closed = images.last, 0.0, False
@@ -159,7 +162,7 @@ def largest(
             ahead = 1
             image = torch.randn(size, generator=generator, dtype=torch.float64, device=generator.device).to(image)
             beta, coupling = _look([_orthogonalise(image, basis, basis.size)])[0][1], 0.0
-        if basis.size >= MOST:
+        if basis.size >= basis.most:
             basis.replace(vectors[:, -KEPT:])
             inside.matrix, coupling = np.diag(values[-KEPT:]), None
         basis.append(image, beta)

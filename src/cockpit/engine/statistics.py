@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cockpit.engine import formed, gram, histograms, outer, projections
+from cockpit.engine import conv_loops, formed, gram, histograms, outer, projections
 from cockpit.engine.wanted import Direction, Directions, Statistics, Wanted
 from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, wide, widened
 
@@ -48,7 +48,7 @@ def compute(
     asked = {name: Direction(v) if isinstance(v, Tensor) else v for name, v in directions.items()}
     if isinstance(form, Factored) and form.outer and way != "form":
         return outer.compute(form, theta, wanted, asked, gradient)
-    if isinstance(form, Factored | Convolved) and not wanted.elements and _by_factors(form, wanted, way):
+    if isinstance(form, Factored | Convolved) and not wanted.elements and _by_factors(form, wanted, len(asked), way):
         return _inner_products(form, wanted, asked, gradient)
     vectors = {name: projections.vector_of(direction) for name, direction in asked.items()}
     if wanted.dot_mean:
@@ -80,10 +80,13 @@ def mean_gradient(form: AnyForm) -> Tensor:
     return projections.mean_gradient(form)
 
 
-def _by_factors(form: Factored | Convolved, wanted: Wanted, way: Way) -> bool:
+def _by_factors(form: Factored | Convolved, wanted: Wanted, vectors: int, way: Way) -> bool:
     if way != "auto":
         return way == "gram"
-    return not wanted.sq_norm or gram.norm_is_cheaper(form)
+    if not wanted.sq_norm:
+        several = vectors + wanted.dot_mean > 1  # then it is quicker to make g_n, where most of the response is zero
+        return not (several and conv_loops.suits(form))
+    return gram.norm_is_cheaper(form)
 
 
 def _inner_products(

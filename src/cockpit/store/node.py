@@ -86,7 +86,8 @@ def _limits(data: bytes) -> tuple[float, ...]:
     if len(edges) < 2 or not np.isfinite(edges).all():
         return ()
     low, high = float(edges[0]), float(edges[-1])
-    return (low, high) if np.linspace(low, high, len(edges)).tobytes() == data else ()
+    with np.errstate(all="ignore"):  # edges may be as far apart as numbers can be
+        return (low, high) if np.linspace(low, high, len(edges)).tobytes() == data else ()
 
 
 def _plain(value: Any) -> Any:
@@ -119,7 +120,8 @@ def _give_histogram(node: Node, numbers: Iterator[float], chunk: bytes) -> Histo
     what, bins, names = node
     places, counts, rest = tail.unpack_sparse(chunk)
     if what == "h":
-        edges = tuple(np.linspace(next(numbers), next(numbers), count + 1) for count in bins)
+        with np.errstate(all="ignore"):
+            edges = tuple(np.linspace(next(numbers), next(numbers), count + 1) for count in bins)
     else:
         edges = tuple(tail.unpack_array(part) for part in tail.split(rest))
     return Histogram.from_sparse(edges, tuple(names), places, counts)
