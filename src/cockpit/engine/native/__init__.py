@@ -44,7 +44,7 @@ __all__ = [
 
 FEW = 2**12  # numbers up to which torch takes longer to begin than a loop to end
 
-SIDE_BY_SIDE = 32  # signs that are counted at once
+SIDE_BY_SIDE = 8  # products that are compared at once; where signs decide, even more
 
 _room = partial(torch.empty, dtype=torch.float64, device=torch.device("cpu"))  # whatever the user's defaults are
 
