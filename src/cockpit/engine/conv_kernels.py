@@ -26,9 +26,7 @@ def pooled_squares(
     from cockpit.engine.pooled_program import pooled_program
 
     columns, samples, channels, places = grad.value.shape
-    images = _channels_last(signal, windows.padding)
-    line = images.shape[2] * images.shape[3]
-    offsets = _offsets(windows, line, images.shape[3], images.device)
+    images, offsets, steps = _pictures(signal, windows)
     width = offsets.numel()
     tiles, blocks = -(-width // WIDTH), -(-columns // COLUMNS)
     each = max(1, samples * channels * tiles * blocks // (PROGRAMS * processors(images.device)))
@@ -47,9 +45,7 @@ def pooled_squares(
             columns,
             places,
             width,
-            images[0].numel(),
-            windows.stride[0] * line,
-            windows.stride[1] * images.shape[3],
+            *steps,
             grad.shape[3],
             SIGNED=signs is not None,
             PRECISION="tf32x3",
@@ -75,9 +71,7 @@ def squares(
     from cockpit.engine.squares_program import squares_program
 
     columns, samples, channels, height, across = value.shape
-    images = _channels_last(signal, windows.padding)
-    line = images.shape[2] * images.shape[3]
-    offsets = _offsets(windows, line, images.shape[3], images.device)
+    images, offsets, steps = _pictures(signal, windows)
     width, rows = offsets.numel(), columns * channels
     tiles = -(-rows // WHOLE["ROWS"]), -(-width // WHOLE["WIDTH"])
     each = max(1, samples * tiles[0] * tiles[1] // (WHOLE_PROGRAMS * processors(images.device)))
@@ -96,9 +90,7 @@ def squares(
             channels,
             height * across,
             width,
-            images[0].numel(),
-            windows.stride[0] * line,
-            windows.stride[1] * images.shape[3],
+            *steps,
             across,
             SIGNED=signs is not None,
             PRECISION="tf32" if rounded else "tf32x3",
@@ -107,9 +99,14 @@ def squares(
     return partial.sum(0)
 
 
-def _channels_last(signal: Tensor, padding: tuple[int, ...]) -> Tensor:
-    view = signal.permute(0, 2, 3, 1)
-    return F.pad(view, (0, 0, padding[1], padding[1], padding[0], padding[0])).contiguous()
+def _pictures(signal: Tensor, windows: Windows) -> tuple[Tensor, Tensor, tuple[int, int, int]]:
+    """Images with channels last and margins; where a patch's elements lie; steps to the next image, row, position."""
+    down, right = windows.padding
+    images = F.pad(signal.permute(0, 2, 3, 1), (0, 0, right, right, down, down)).contiguous()
+    channels = images.shape[3]
+    line = images.shape[2] * channels
+    steps = images[0].numel(), windows.stride[0] * line, windows.stride[1] * channels
+    return images, _offsets(windows, line, channels, images.device), steps
 
 
 _known: dict[tuple[object, ...], Tensor] = {}
