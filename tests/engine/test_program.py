@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import cockpit
 from cockpit.attach import Watch
 from cockpit.engine import program
+from cockpit.engine.feed import Stock
 from cockpit.engine.program import Program
 from cockpit.quantities import preset
 
@@ -213,3 +214,22 @@ def test_a_frozen_parameter_leaves_the_recording() -> None:
     replayed = train("perceptron", "SGD", replays, freeze)
     assert replays
     assert_same(train("perceptron", "SGD", None, freeze), replayed)
+
+
+def test_what_a_failed_recording_has_drawn_is_let_go() -> None:
+    stock, shared, own = Stock(), torch.zeros(3), torch.zeros(5)
+    with stock.drawing() as draw:
+        kept = draw(shared)
+
+    def fail() -> None:
+        with stock.drawing() as draw:
+            assert draw(shared) is kept
+            assert draw(shared) is not kept
+            draw(own)
+            raise ValueError("failed")
+
+    with pytest.raises(ValueError, match="failed"):
+        fail()
+    assert stock.nbytes == kept.nbytes
+    assert stock.lacks([shared]) == 0
+    assert stock.lacks([shared, shared, own]) == shared.nbytes + own.nbytes

@@ -1,7 +1,8 @@
 """Tensors with fixed addresses, filled from others before a recording that reads them is replayed."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -16,8 +17,19 @@ class Stock:
         self._rooms: dict[object, list[Tensor]] = {}
         self.nbytes = 0
 
-    def drawer(self) -> Draw:
-        """For one recording: it is never given the same room twice."""
+    @contextmanager
+    def drawing(self) -> Iterator[Draw]:
+        """For one recording: it is never given the same room twice; if it fails, what was added for it is let go."""
+        before = {key: len(rooms) for key, rooms in self._rooms.items()}
+        try:
+            yield self._drawer()
+        except BaseException:
+            for key, rooms in self._rooms.items():
+                del rooms[before.get(key, 0) :]
+            self.nbytes = sum(room.nbytes for rooms in self._rooms.values() for room in rooms)
+            raise
+
+    def _drawer(self) -> Draw:
         used = Counter[object]()
 
         def draw(like: Tensor) -> Tensor:

@@ -140,8 +140,8 @@ def largest(
     del start  # a vector less while products are taken
     products, coupling = 0, None
     while True:
-        room, soon = basis.most - basis.size + 1, max(ahead, least - products) if ahead > 1 else 1
-        images = _take(product, basis, min(room, soon), coupling is None)
+        free, soon = basis.most - basis.size + 1, max(ahead, least - products) if ahead > 1 else 1
+        images = _take(product, basis, min(free, soon), coupling is None)
         products += len(images.numbers)
         image, beta, closed = images.last, 0.0, False
         for along, beta in images.numbers:

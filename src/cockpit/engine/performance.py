@@ -48,7 +48,8 @@ def performing(
             if replayer is None:
                 program = Taped(given, start, occasion)
             else:
-                program = Program(given, start, occasion, replayer, programs.stock.drawer())
+                with programs.stock.drawing() as draw:
+                    program = Program(given, start, occasion, replayer, draw)
         except Exception as error:  # what cannot be recorded is computed step by step
             log.info("a step cannot be recorded for replay: %s", why(error))
         programs.add(micro.structure, occasion, program)

@@ -186,5 +186,3 @@ class Programs:
         others = (found for (known, _), found in self._known.items() if known == structure)
         if not any(other is not None for other in others):
             self.forget(structure)
-        if not any(known is not None for known in self._known.values()):
-            self.stock = Stock()  # of which a recording that failed has drawn

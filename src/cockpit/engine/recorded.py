@@ -151,8 +151,8 @@ class RecordedCurvature:
             return None
         factor, nodes = hessian.factor(), list(graph.nodes)
 
-        def make() -> RecordedDiagonal:
-            return RecordedDiagonal(Inputs(nodes, factor, self.programs.stock.drawer()), found, parameters)
+        def make(draw: Draw) -> RecordedDiagonal:
+            return RecordedDiagonal(Inputs(nodes, factor, draw), found, parameters)
 
         known = self._find(("diagonal", found.structure), factor, nodes, make)
         return known() if isinstance(known, RecordedDiagonal) else None
@@ -170,11 +170,11 @@ class RecordedCurvature:
             return None
         factor, nodes = hessian.factor(), list(graph.nodes)
 
-        def make() -> RecordedProduct:
+        def make(draw: Draw) -> RecordedProduct:
             chain = chain_of()
             if chain is None or not isinstance(factor, Softmax) or factor.target.node is not chain[0].node:
                 raise Undefined("not a chain under a softmax")
-            return RecordedProduct(Inputs(nodes, factor, self.programs.stock.drawer()), chain, parameters)
+            return RecordedProduct(Inputs(nodes, factor, draw), chain, parameters)
 
         known = self._find(("product", found.structure), factor, nodes, make)
         return known.begin() if isinstance(known, RecordedProduct) else None
@@ -184,7 +184,9 @@ class RecordedCurvature:
         seen = self._sightings.get(key, 0) > self.programs.patience
         return seen and self.programs.replayer is not None and self._known.get(key, True) is not None
 
-    def _find(self, key: Key, factor: Factor, nodes: Sequence[Node], make: Callable[[], Recorded]) -> Recorded | None:
+    def _find(
+        self, key: Key, factor: Factor, nodes: Sequence[Node], make: Callable[[Draw], Recorded]
+    ) -> Recorded | None:
         found = self._known.get(key)
         if found is None:
             found = self._recorded(make, factor.tensors()[0].device)
@@ -193,13 +195,16 @@ class RecordedCurvature:
         self._known[key] = found
         return found
 
-    def _recorded(self, make: Callable[[], Recorded], device: torch.device) -> Recorded | None:
+    def _recorded(self, make: Callable[[Draw], Recorded], device: torch.device) -> Recorded | None:
         replayer = self.programs.replayer
+        if replayer is None:
+            return None
         try:
-            new = make()
-            if replayer is None or not self.programs.fits(new.inputs.nbytes, 0, device):
-                return None
-            new.record(replayer, device)
+            with self.programs.stock.drawing() as draw:
+                new = make(draw)
+                if not self.programs.fits(new.inputs.nbytes, 0, device):
+                    raise Undefined("there is not enough memory")
+                new.record(replayer, device)
         except Exception as error:  # what cannot be recorded is computed step by step
             log.info("curvature cannot be recorded for replay: %s", why(error))
             return None

@@ -52,9 +52,9 @@ class Scattered:
     def values(self, columns: slice = slice(None), samples: slice = slice(None)) -> Tensor:
         """The values of some columns and samples, [columns, N, C, S]."""
         value = self.value[columns, samples]
-        return (
-            value if self.kept is None or value.is_cuda else torch.where(self.kept[samples], value, value.new_zeros(()))
-        )
+        if self.kept is None or value.is_cuda:
+            return value
+        return torch.where(self.kept[samples], value, value.new_zeros(()))
 
     def dense(self, columns: slice = slice(None), samples: slice = slice(None)) -> Tensor:
         """With the zeros, [columns, N, C, *positions]."""
