@@ -11,7 +11,7 @@ from cockpit.engine.windows import Windows
 COLUMNS, PLACES, WIDTH = 16, 16, 32
 WARPS = 1
 PROGRAMS = 64  # for each multiprocessor
-WHOLE = {"ROWS": 128, "PLACES": 16, "WIDTH": 64, "num_warps": 4}  # of the kernel for all positions
+WHOLE = {"ROWS": 128, "PLACES": 16, "WIDTH": 128, "num_warps": 8}  # of the kernel for all positions
 WHOLE_PROGRAMS = 4  # for each multiprocessor
 NARROW = 128  # elements of a kernel up to which this is quicker than products with all positions (H200, 3c3d and 2c2d)
 

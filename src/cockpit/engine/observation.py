@@ -6,7 +6,7 @@ read later, when training has long gone on: most quantities read nothing else.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from math import sqrt
 
 import numpy as np
@@ -17,6 +17,7 @@ from torch import Tensor
 from cockpit.core.errors import Undefined
 from cockpit.engine import derived
 from cockpit.engine.binning import Bins
+from cockpit.engine.branches import beside
 from cockpit.engine.lanczos import Eigenpair
 from cockpit.engine.line import Line, LineEnd, unseen_by
 from cockpit.engine.microbatch import Microbatch, Vectors, summed
@@ -105,7 +106,7 @@ class Observation:
                 shares = [micro.shares for micro in self.microbatches if isinstance(micro.shares, Tensor)]
                 losses = shares[0] if len(shares) == 1 else torch.cat(shares)
                 self.numbers.put(LOSSES, losses)
-                self.numbers.put((LOSSES, "moments"), derived.moments(losses))
+                self.numbers.put((LOSSES, "moments"), beside(partial(derived.moments, losses), losses).value)
             self._eigenpair = self._found_eigenpair()
 
     # ---- the loss
@@ -135,7 +136,7 @@ class Observation:
         """Compute the numbers that the quantities of this step need, in one pass over the parameters."""
         samples = per_sample(needs) or line is not None
         if (GRADIENT in needs or samples) and self.gradient:
-            self.numbers.put(GRADIENT, square_norms(list(self.gradient.values())))
+            self.numbers.put(GRADIENT, beside(partial(square_norms, list(self.gradient.values()))).value)
         if DISTANCE in needs and self.start:
             self._put_distance()
         if samples:
@@ -150,7 +151,7 @@ class Observation:
 
     def _put_distance(self) -> None:
         starts = [self.start[name] for name in self.parameters]
-        self.numbers.put(DISTANCE, square_distances(list(self.parameters.values()), starts))
+        self.numbers.put(DISTANCE, beside(partial(square_distances, list(self.parameters.values()), starts)).value)
 
     def _put_traces(self, need: Trace) -> None:
         try:
@@ -158,8 +159,8 @@ class Observation:
         except Undefined:
             return
         zero = next(iter(self.parameters.values())).new_zeros((), dtype=torch.float64)
-        rows = [[e[name].double().sum() if name in e else zero for name in self.parameters] for e in estimates]
-        self.numbers.put(need, torch.stack([torch.stack(row) for row in rows]))
+        traced = partial(_traces, estimates, list(self.parameters), zero)
+        self.numbers.put(need, beside(traced, traced).value)
 
     def _put_noise(self, need: NoiseToCurvature) -> None:
         try:
@@ -170,7 +171,8 @@ class Observation:
     def moved(self, update: Vectors, leaving: bool = False, motion: Motion | None = None) -> None:
         """The optimizer has stepped: put its length aside and, for a line that begins here, <g_n, update>."""
         self.update, self.moved_names = update, list(update) if motion is None else motion.names
-        self.numbers.put(UPDATE, square_norms(list(update.values())) if motion is None else motion.lengths())
+        lengths_of = partial(square_norms, list(update.values())) if motion is None else motion.lengths
+        self.numbers.put(UPDATE, beside(lengths_of).value)
         if leaving and self.reduction.statistics:
             lengths = None if motion is None else self._squares(UPDATE)
             self.reduction.moved(update, lengths, motion)
@@ -378,6 +380,11 @@ class Observation:
             raise Undefined(self.flaw or "no backward pass was seen in this step")
         names = self.moved_names if key == UPDATE else self.all_names
         return dict(zip(names, self.numbers.values(key), strict=True))
+
+
+def _traces(estimates: list[Vectors], names: list[str], zero: Tensor) -> Tensor:
+    rows = [[e[name].double().sum() if name in e else zero for name in names] for e in estimates]
+    return torch.stack([torch.stack(row) for row in rows])
 
 
 def mean_of(estimates: list[Vectors]) -> Vectors:

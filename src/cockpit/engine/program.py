@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cockpit.engine.branches import side_by_side
 from cockpit.engine.feed import Draw, Feed, Stock
 from cockpit.engine.needs import LINE, UPDATE
 from cockpit.engine.numbers import Harbour, Manifest, Numbers
@@ -95,16 +96,20 @@ class Program:
             self._reel.rewind()
 
     def _at_gradient(self) -> tuple[Observation, Tensor, Manifest]:
-        needs, seen = self._fixed.occasion.needs, self._fixed.observation()
-        line = {name: Direction(vector) for name, vector in self.update.items()} if LINE in needs else None
-        seen.prepare(needs, line)
+        needs = self._fixed.occasion.needs
+        with side_by_side(self._fixed.loss.device):
+            seen = self._fixed.observation()
+            line = {name: Direction(vector) for name, vector in self.update.items()} if LINE in needs else None
+            seen.prepare(needs, line)
         self._packed, self._manifest = seen.numbers.packed(ROWS)
         return seen, self._packed, self._manifest
 
     def _at_update(self) -> None:
-        for name, theta in self._fixed.parameters.items():
-            torch.sub(theta, self._before[name], out=self.update[name])
-        self._seen.moved(self.update, self._fixed.occasion.leaving)
+        updates = list(self.update.values())
+        torch._foreach_copy_(updates, self._ends)
+        torch._foreach_sub_(updates, self._starts)
+        with side_by_side(self._fixed.loss.device):
+            self._seen.moved(self.update, self._fixed.occasion.leaving)
         packed, manifest = self._seen.numbers.packed(ROWS)
         whole = torch.cat([self._packed, packed])
         if self._reel is None:

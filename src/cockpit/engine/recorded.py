@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
 from cockpit.engine.blueprint import Found
+from cockpit.engine.branches import side_by_side
 from cockpit.engine.column_pass import ColumnPass
 from cockpit.engine.curvature import Product, Vectors
 from cockpit.engine.factors import Factor, Softmax
@@ -75,7 +76,8 @@ class RecordedDiagonal:
 
     def _compute(self) -> Vectors:
         columns = self.inputs.factor.columns()
-        return ColumnPass(self._paths, self._placed, columns, self._parameters, set()).diagonal(columns)
+        with side_by_side(columns.blocks.device):
+            return ColumnPass(self._paths, self._placed, columns, self._parameters, set()).diagonal(columns)
 
 
 class RecordedProduct(Product):

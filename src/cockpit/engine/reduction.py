@@ -1,8 +1,8 @@
 """From individual gradients to small numbers: runs while a step lasts, or once when a step is recorded for replay."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from math import isfinite
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine import derived, statistics
+from cockpit.engine.branches import Later, beside, meet
 from cockpit.engine.microbatch import Microbatch, Vectors
 from cockpit.engine.motion import Motion
 from cockpit.engine.needs import (
@@ -37,6 +38,7 @@ CENTRE = "centre"
 SQUARES = "squares"  # sum_n ||g_n||^2 of each parameter
 KEPT = 2**33  # bytes of formed gradients that are kept from the gradient to the update
 KEPT_ON_CPU = 2**26
+HEAVY = 2**26  # bytes of g_n from which on parameters take turns
 ROUNDING = {torch.float64: 1e-10, torch.float32: 2e-5}
 
 
@@ -74,13 +76,16 @@ class Reduction:
             directions = {LINE: line[name]} if line is not None and name in line else {}
             # an update that follows the gradient needs no projection: one beside it, or the first, is likely to
             again = LINE in needs and (not directions or directions[LINE].coefficient == 1)
-            found = self.statistics[name] = self._of_parameter(name, wanted, directions, centred, again)
+            compute = partial(self._of_parameter, name, wanted, directions, centred, again)
+            found = self.statistics[name] = beside(compute, heavy=self._heavy(name)).value
             kept += 0 if found.formed is None else found.formed.nbytes
             if kept > KEPT or LINE not in needs:
                 found.formed = None
+        meet()
         rows = stacked(list(self.statistics.values()), wanted)
         self._dots = rows.get(DOT_GRAD)
         self._put(rows)
+        meet()
         if centred:
             self.of_mean = {name: found.of_mean for name, found in self.statistics.items()}
             if self.prompt:
@@ -93,26 +98,39 @@ class Reduction:
         """Put rows aside, and the sums that are read most: one number is cheaper to read than many."""
         for key, tensor in rows.items():
             self.numbers.put(key, tensor)
-        if SQ_NORM in rows:
-            self.numbers.put(SQUARES, derived.row_sums(rows[SQ_NORM]))
-        if DOT_GRAD in rows:
-            self.numbers.put(CENTRE, derived.centre(rows[DOT_GRAD]))
-            if SQ_NORM in rows:
-                self.numbers.put(SCATTER, derived.scatter(rows[SQ_NORM], rows[DOT_GRAD]))
+        norms, dots = rows.get(SQ_NORM), rows.get(DOT_GRAD)
+        if norms is not None:
+            self._put_beside(SQUARES, partial(derived.row_sums, norms))
+        if dots is not None:
+            self._put_beside(CENTRE, partial(derived.centre, dots))
+            if norms is not None:
+                self._put_beside(SCATTER, partial(derived.scatter, norms, dots))
         if LINE in rows:
-            self.numbers.put((LINE, "moments"), derived.moments(rows[LINE], self.weights))
+            self._put_beside((LINE, "moments"), partial(derived.moments, rows[LINE], self.weights))
+
+    def _put_beside(self, key: Key, compute: Callable[[], Tensor]) -> None:
+        self.numbers.put(key, beside(compute, held=compute).value)
 
     def _put_signal(self, need: SignalToNoise) -> None:
+        sizes = self.batch_size, need.correction, need.epsilon
+        means = self.mean_gradient()
         parts = [
-            derived.signal_to_noise(mean, self.sum_sq(name), self.batch_size, need.correction, need.epsilon)
-            for name, mean in self.mean_gradient().items()
+            beside(partial(derived.signal_to_noise, mean, self.sum_sq(name), *sizes), mean)
+            for name, mean in means.items()
         ]
-        self.numbers.put(need, torch.stack(parts))
+        self._put_stacked(need, parts)
 
     def put_noise(self, need: NoiseToCurvature, diagonal: Vectors) -> None:
         """sum_n g_n^2 against curvature."""
-        parts = [derived.noise_to_curvature(self.sum_sq(name), diagonal.get(name), need.epsilon) for name in self.names]
-        self.numbers.put(need, torch.stack(parts))
+        parts = [
+            beside(partial(derived.noise_to_curvature, self.sum_sq(name), diagonal.get(name), need.epsilon), diagonal)
+            for name in self.names
+        ]
+        self._put_stacked(need, parts)
+
+    def _put_stacked(self, need: Need, parts: list[Later[Tensor]]) -> None:
+        meet()
+        self.numbers.put(need, torch.stack([part.value for part in parts]))
 
     def moved(self, update: Vectors, lengths: Mapping[str, float] | None, motion: Motion | None) -> None:
         """The optimizer has stepped, and a line begins: <g_n, update>.
@@ -129,7 +147,9 @@ class Reduction:
             if vector is None and form is None and motion is not None:
                 vector = motion.vector(name)
             direction = self.directions[name] = Direction(vector, form, 1.0 if coefficient is None else coefficient)
-            rows.append(self._along(name, direction) if coefficient is None else _dot_mean(self.statistics[name]))
+            known = None if coefficient is None else _dot_mean(self.statistics[name])
+            rows.append(beside(partial(self._along, name, direction)).value if known is None else known)
+        meet()
         weights = [coefficients.get(name, 1.0) for name in self.names] if coefficients else None
         scaled = None if weights is None else torch.from_numpy(np.array(weights))
         dots = self._dots if len(coefficients) == len(self.names) else None  # there they are one below the other
@@ -195,6 +215,9 @@ class Reduction:
             micro.forms[name] = Dense(found.formed.view(-1, *form.shape))  # and its factors are let go
             found.formed = None
         return found
+
+    def _heavy(self, name: str) -> bool:
+        return self.batch_size * self.parameters[name].nbytes > HEAVY
 
     def _along(self, name: str, direction: Direction) -> Tensor:
         """<g_n, v>, [B], for a direction that was not known before."""

@@ -7,6 +7,8 @@ from typing import Generic, TypeVar
 
 import torch
 
+from cockpit.engine.branches import streams
+
 Result = TypeVar("Result")
 
 
@@ -19,7 +21,7 @@ class Replay(Generic[Result]):
             if torch.cuda.memory_reserved(device) > torch.cuda.get_device_properties(device).total_memory // 8:
                 torch.cuda.empty_cache()  # the recording has memory of its own
             self._graph = torch.cuda.CUDAGraph()
-            stream, current = torch.cuda.Stream(device), torch.cuda.current_stream(device)
+            stream, current = streams(device)[0], torch.cuda.current_stream(device)
             stream.wait_stream(current)
             with torch.cuda.stream(stream), _no_collection():
                 self._graph.capture_begin(capture_error_mode="thread_local")

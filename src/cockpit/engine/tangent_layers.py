@@ -1,11 +1,13 @@
 """The operations through which velocities are pushed and gradients pulled (see ``tangents.py``)."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from cockpit.engine.branches import Later, beside
 from cockpit.engine.graph import Node, Path, family, shapes
 from cockpit.engine.pull import KEEPS, RESHAPES
 from cockpit.engine.sending import ALL, Part
@@ -23,11 +25,16 @@ class Layer:
     slope: Tensor | None = None  # gradient at its result, where a product needs it
     moved: Tensor | None = None  # velocity of its data
     part: Part = ALL  # entries of the first axis that it is given (see ``tangent_pieces.py``)
+    pushed: Later[Tensor | None] | None = None  # on a GPU, its data with the weights' velocity: the result's
+    pulled: Later[Tensor] | None = None  # and the gradient, sent back with that velocity
 
     def begin(self, slope: Tensor) -> Tensor:
         """Take the gradient at the result, return that of the data."""
         self.slope = slope if self.weights else None
         return self.pull(slope)
+
+    def ahead(self, own: Tangents) -> None:
+        """Begin what waits for no other layer."""
 
     def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
         """Velocity of the result."""
@@ -54,11 +61,23 @@ class Linear(Layer):
         addmm = family(node) == "AddmmBackward"
         return (node._saved_mat1 if addmm else node._saved_self), node._saved_mat2, 1 if addmm else 0
 
+    def ahead(self, own: Tangents) -> None:
+        """Products with the weights' velocity; on a CPU they are quicker when they are added to what they belong to."""
+        inputs, _, slot = self._saved()
+        weight = own.get(slot + 1)
+        if weight is None or inputs is None or not weight.is_cuda:
+            return
+        self.pushed = beside(lambda: inputs @ weight)
+        self.pulled = None if self.slope is None else beside(partial(torch.matmul, self.slope, weight.mT))
+
     def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
         """One term for each factor."""
         inputs, weight, slot = self._saved()
         found = None if data is None or weight is None else data @ weight
-        if slot + 1 in own and inputs is not None:
+        if self.pushed is not None:
+            mine, self.pushed = self.pushed.now(), None
+            found = mine if found is None or mine is None else found.add_(mine)
+        elif slot + 1 in own and inputs is not None:
             found = inputs @ own[slot + 1] if found is None else found.addmm_(inputs, own[slot + 1])
         if slot == 1 and 0 in own:
             found = own[0].expand(shapes(self.node)[0]) if found is None else found.add_(own[0])
@@ -72,24 +91,31 @@ class Linear(Layer):
 
     def backward(self, grad: Tensor) -> tuple[Tensor | None, Tangents]:
         """One product for each."""
-        inputs, _, slot = self._saved()
-        found: Tangents = {}
-        if slot + 1 in self.weights and inputs is not None:
-            found[slot + 1] = (grad.mT @ inputs).mT  # so it lies in memory as the weight of a linear layer does
-        if slot == 1 and 0 in self.weights:
-            found[0] = grad.sum(0)
-        return (self.pull(grad) if self.has_data else None), found
+        return (self.pull(grad) if self.has_data else None), self._of_operands(grad)
 
     def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
         """The backward of the layer, and the other half."""
         weight = self._saved()[2] + 1
-        data, found = self.backward(grad)
-        if self.slope is not None and weight in own:
-            if self.moved is not None:
-                found[weight].addmm_(self.moved.mT, self.slope)
-            if data is not None:
-                data.addmm_(self.slope, own[weight].mT)
-        return data, found
+        found = beside(partial(self._of_operands, grad, self.moved if weight in own else None), (grad, self.moved))
+        if not self.has_data:
+            return None, found.value
+        data = self.pull(grad)
+        if self.pulled is not None and own:
+            data.add_(self.pulled.now())
+        elif self.slope is not None and weight in own:
+            data.addmm_(self.slope, own[weight].mT)
+        return data, found.value
+
+    def _of_operands(self, grad: Tensor, velocity: Tensor | None = None) -> Tangents:
+        inputs, _, slot = self._saved()
+        found: Tangents = {}
+        if slot + 1 in self.weights and inputs is not None:
+            found[slot + 1] = (grad.mT @ inputs).mT  # so it lies in memory as the weight of a linear layer does
+            if velocity is not None and self.slope is not None:
+                found[slot + 1].addmm_(velocity.mT, self.slope)
+        if slot == 1 and 0 in self.weights:
+            found[0] = grad.sum(0)
+        return found
 
 
 class Convolution(Layer):

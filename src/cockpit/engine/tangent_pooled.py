@@ -6,10 +6,12 @@ meet what max-pooling picked, of which there is a quarter or less.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from cockpit.engine.branches import beside
 from cockpit.engine.conv_squares import Convolution as Unfolded
 from cockpit.engine.graph import shapes
 from cockpit.engine.tangent_layers import Convolution, Layer, Tangents
@@ -44,9 +46,19 @@ class Pooled(Layer):
         self.slope = grad if self.weights else None
         return self._conv.data(grad)
 
+    def ahead(self, own: Tangents) -> None:
+        """Products with the weights' velocity."""
+        weight = own.get(WEIGHT)
+        if weight is not None:
+            self.pushed = beside(partial(self._conv.push, None, weight))
+            self.pulled = None if self.slope is None else beside(partial(self._conv.data, self.slope, weight))
+
     def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
         """Results of the data with the weights' velocity, and the other way round; then those that were picked."""
-        moved = self._conv.push(data, own.get(WEIGHT))
+        moved = self._conv.push(data, None)
+        if self.pushed is not None:
+            mine, self.pushed = self.pushed.now(), None
+            moved = mine if moved is None or mine is None else moved.add_(mine)
         if moved is None and BIAS not in own:
             return None
         channels = self._size[1]
@@ -70,18 +82,23 @@ class Pooled(Layer):
         """The backward of the layer, and the other half."""
         values, found = self._values(grad), Tangents()
         whole = self._spread(values)
-        other = self.slope if WEIGHT in own else None
         if WEIGHT in self.weights:
-            found[WEIGHT] = self._conv.weight(whole)
-            if other is not None and self.moved is not None:
-                found[WEIGHT] += self._conv.weight(other, self.moved)
+            velocity = self.moved if WEIGHT in own else None
+            found[WEIGHT] = beside(partial(self._of_weight, whole, velocity), (whole, velocity)).value
         if BIAS in self.weights:
             rows = values.view(-1, self._size[1])
-            found[BIAS] = rows.mT @ rows.new_ones(len(rows))  # quicker than a sum over the first axis
+            # quicker than a sum over the first axis
+            found[BIAS] = beside(lambda: rows.mT @ rows.new_ones(len(rows)), rows).value
         if not self.has_data:
             return None, found
         data = self._conv.data(whole)
-        return (data if other is None else data.add_(self._conv.data(other, own[WEIGHT]))), found
+        return (data if self.pulled is None or not own else data.add_(self.pulled.now())), found
+
+    def _of_weight(self, grad: Tensor, velocity: Tensor | None) -> Tensor:
+        found = self._conv.weight(grad)
+        if velocity is not None and self.slope is not None:
+            found += self._conv.weight(self.slope, velocity)
+        return found
 
     def _values(self, grad: Tensor) -> Tensor:
         """Gradients at what was picked, without those that a ReLU stops."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from cockpit.engine.branches import side_by_side
 from cockpit.engine.curvature import Product, Vectors
 from cockpit.engine.graph import Graph, Node, Path, edge, family, shapes
 from cockpit.engine.squares import TURNS, along, rearranged, turned_axes
@@ -95,15 +96,19 @@ class TangentProduct(Product):
         """Return H v."""
         self.products += 1
         own = [_operands(layer, vectors) for layer in self._chain]
-        moved = self._push(own)
-        grad = None if moved is None else self._of_loss(moved)
+        gradients = list[tuple[Layer, Tangents]]()
+        with side_by_side(next(iter(vectors.values())).device):
+            moved = self._push(own)
+            grad = None if moved is None else self._of_loss(moved)
+            for layer, tangents in zip(self._chain, own, strict=True):
+                if grad is None:
+                    break
+                grad, parts = layer.product_rule(grad, tangents)
+                gradients.append((layer, parts))
+                layer.moved = None
         found: Vectors = {}
-        for layer, tangents in zip(self._chain, own, strict=True):
-            if grad is None:
-                break
-            grad, parts = layer.product_rule(grad, tangents)
+        for layer, parts in gradients:
             self._collect(layer, parts, found)
-            layer.moved = None
         return {name: found[name] if name in found else torch.zeros_like(v) for name, v in vectors.items()}
 
     @torch.no_grad()
@@ -138,7 +143,10 @@ class TangentProduct(Product):
     def _push(self, own: Sequence[Tangents]) -> Tensor | None:
         """Velocity of the network's output; layers remember that of their data."""
         moved: Tensor | None = None
-        for layer, tangents in zip(reversed(self._chain), reversed(own), strict=True):
+        upwards = list(zip(reversed(self._chain), reversed(own), strict=True))
+        for layer, tangents in upwards:
+            layer.ahead(tangents)
+        for layer, tangents in upwards:
             layer.moved = moved if layer.weights else None
             moved = layer.push(moved, tangents)
         return moved
