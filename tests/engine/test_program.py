@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 import cockpit
 from cockpit.attach import Watch
-from cockpit.engine import program
+from cockpit.engine import digest, program
 from cockpit.engine.feed import Stock
+from cockpit.engine.occasion import Given
 from cockpit.engine.program import Program
 from cockpit.quantities import preset
 
@@ -233,3 +234,23 @@ def test_what_a_failed_recording_has_drawn_is_let_go() -> None:
     assert stock.nbytes == kept.nbytes
     assert stock.lacks([shared]) == 0
     assert stock.lacks([shared, shared, own]) == shared.nbytes + own.nbytes
+
+
+@pytest.mark.parametrize("net", ["convolutions", "tokens", "perceptron"])
+def test_small_gradients_of_large_tensors_are_made_before(net: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digest, "LARGE", 0)
+    monkeypatch.setattr(digest, "SMALLER", 1)
+    made = list[set[str]]()
+
+    class Noted(digest.Digest):
+        def __call__(self, given: Given) -> Given:
+            found = super().__call__(given)
+            made.append(set(found.early))
+            return found
+
+    monkeypatch.setattr(program, "Digest", Noted)
+    replays = list[int]()
+    assert_same(train(net, "SGD", None), train(net, "SGD", replays))
+    norms = {"convolutions": {"1.weight", "1.bias", "4.weight", "4.bias"}, "tokens": {"last.weight", "last.bias"}}
+    assert replays
+    assert set.union(*made) >= norms.get(net, {"2.weight", "2.bias"})

@@ -16,6 +16,7 @@ from cockpit.engine.observation import Observation
 from cockpit.engine.raw import Collected, Script
 from cockpit.engine.reduction import START
 from cockpit.engine.statistics import Direction
+from cockpit.layers.forms import Dense
 from cockpit.layers.layout import Layout
 
 ROWS = frozenset({SQ_NORM, DOT_GRAD, LINE, START, LOSSES})  # one number per sample: only their sums are read
@@ -76,6 +77,7 @@ class Given(NamedTuple):
     parameters: Mapping[str, Tensor]
     gradient: Vectors
     line: Mapping[str, Direction]  # where the step before led
+    early: Mapping[str, Tensor] = {}  # g_n that are made already, and not of what is in ``raw`` (see ``digest.py``)
 
 
 class Performance(Protocol):
@@ -107,6 +109,7 @@ class Fixed:
     uncovered: dict[str, str]
     occasion: Occasion
     diagonals: dict[Diagonal, list[Vectors] | str] = field(default_factory=dict)
+    early: Vectors = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._addresses = [theta.data_ptr() for theta in self.parameters.values()]
@@ -130,16 +133,19 @@ class Fixed:
             occasion,
         )
         found.diagonals = {need: _like(micro.diagonals[need], draw) for need in occasion.diagonals}
+        found.early = {name: draw(value) for name, value in given.early.items()}
         return found
 
     def tensors(self) -> list[Tensor]:
         """All that a step fills in."""
-        return [*self.raw.tensors(), self.loss, *self.gradient.values(), *_tensors_of(self.diagonals)]
+        found = *self.raw.tensors(), self.loss, *self.gradient.values(), *_tensors_of(self.diagonals)
+        return [*found, *self.early.values()]
 
     def sources(self, given: Given) -> list[Tensor]:
         """The same of a step."""
         curved = {need: given.micro.diagonals[need] for need in self.diagonals}
-        return [*given.raw.tensors(), given.micro.loss, *given.gradient.values(), *_tensors_of(curved)]
+        found = *given.raw.tensors(), given.micro.loss, *given.gradient.values(), *_tensors_of(curved)
+        return [*found, *given.early.values()]
 
     def fits(self, given: Given) -> bool:
         """Whether parameters are where they were, no gradient is missing, and as many losses were seen."""
@@ -151,7 +157,7 @@ class Fixed:
         """A step whose numbers are still to be computed, and held for packing."""
         raw = self.raw
         shares = raw.shares(self.samples) if raw.calls else raw.why
-        forms = raw.script.forms(raw.collected)
+        forms = raw.script.forms(raw.collected) | {name: Dense(value) for name, value in self.early.items()}
         micro = Microbatch(self.samples, self.loss, forms, self.uncovered, shares, diagonals=dict(self.diagonals))
         return Observation(
             step=0,

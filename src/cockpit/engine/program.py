@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.branches import side_by_side
+from cockpit.engine.digest import Digest
 from cockpit.engine.feed import Draw, Feed, Stock
 from cockpit.engine.needs import LINE, UPDATE
 from cockpit.engine.numbers import Harbour, Manifest, Numbers
@@ -33,6 +34,8 @@ class Program:
     def __init__(
         self, given: Given, start: Mapping[str, Tensor], occasion: Occasion, replayer: Replayer, draw: Draw
     ) -> None:
+        self._digest = Digest(given.raw)
+        given = self._digest(given)
         self._fixed = fixed = Fixed.like(given, start, occasion, draw)
         self._before = {name: theta.clone() for name, theta in fixed.parameters.items()}
         self.update = {name: torch.zeros_like(theta) for name, theta in fixed.parameters.items()}
@@ -56,7 +59,7 @@ class Program:
 
     def observe(self, given: Given) -> Observation:
         """The gradients are complete: an observation that holds numbers only."""
-        self._feed(self._fixed.sources(given))
+        self._feed(self._fixed.sources(self._digest(given)))
         if given.line is not self._directions:
             self._take_line(given.line)
         self._seen, packed, manifest = self._first()
@@ -174,8 +177,9 @@ class Programs:
         """Whether a recording is still to be tried."""
         if not self.wanted or (structure, occasion) in self._known:
             return False
-        size = sum(tensor.nbytes for tensor in raw.tensors())
-        fits = self.fits(size, self.stock.lacks(raw.tensors()), next(raw.tensors()).device)
+        tensors = list((raw if self.replayer is None else Digest(raw).rest(raw)).tensors())
+        size = sum(tensor.nbytes for tensor in tensors)
+        fits = self.fits(size, self.stock.lacks(tensors), next(raw.tensors()).device)
         if fits and len(self._known) < MAX_PROGRAMS:
             return True
         self.add(structure, occasion, None)

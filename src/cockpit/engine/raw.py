@@ -4,7 +4,7 @@ A rule reads gradients and saved tensors of an autograd node. Recorded once, the
 from then on only those tensors are collected; the rules, and everything computed from them, can be replayed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import SimpleNamespace
@@ -104,6 +104,17 @@ class Script:
     def asked(self) -> list[tuple[int, Reading]]:
         """Those that collect something."""
         return [(place, reading) for place, reading in self.readings.items() if not reading.idle]
+
+    @property
+    def names(self) -> set[str]:
+        """The parameters."""
+        return {path.name for _, _, path in self.paths}
+
+    def only(self, names: Collection[str]) -> "Script":
+        """The part that these parameters need."""
+        paths = [entry for entry in self.paths if entry[2].name in names]
+        places = {at for place, chain, _ in paths for at in (place, *chain)}
+        return Script({place: reading for place, reading in self.readings.items() if place in places}, paths)
 
     def forms(self, collected: Collected) -> dict[str, AnyForm]:
         """Run the rules."""

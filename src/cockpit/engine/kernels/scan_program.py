@@ -4,7 +4,9 @@
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 
-from cockpit.engine.kernels.shared_program import PIECE, RADIUS, clear, folded, settle, tally
+from cockpit.engine.kernels.shared_program import RADIUS, clear, folded, settle, tally
+
+PIECE = tl.constexpr(1024)
 
 
 @triton.jit

@@ -19,7 +19,7 @@ LAST = tl.constexpr(tables.LAST)
 BELOW = tl.constexpr(tables.BELOW)
 ZERO = tl.constexpr(tables.ZERO)
 PIECE = tl.constexpr(512)
-FEW = tl.constexpr(32)
+FEW = tl.constexpr(4)  # a part of a piece
 
 
 @triton.jit
@@ -54,7 +54,7 @@ def tally(x, inside, seen, minus, found, row, table, WIDTH: tl.constexpr, STEPS:
     many = both % 65536
     if many > 0:
         k = bin_of(x, large, table, STEPS)
-        if many <= FEW:
+        if many * FEW <= x.shape[0]:
             tl.atomic_add(row + k, large.to(tl.int32), mask=large, sem="relaxed")
         else:
             seen += tl.histogram(tl.where(large, k, WIDTH - 1), WIDTH)  # the last place is no bin
