@@ -29,10 +29,11 @@ class Digest:
     @torch.no_grad()
     def __call__(self, given: Given) -> Given:
         """The same step: the gradients of those parameters are made."""
-        raw = given.raw
-        made = self._early.forms(raw.collected) if self._early.paths else {}
+        if not self._early.paths:
+            return given
+        made = self._early.forms(given.raw.collected)
         early = {name: form.value for name, form in made.items() if isinstance(form, Dense)}
-        return given._replace(raw=self.rest(raw), early=early)
+        return given._replace(raw=self.rest(given.raw), early=early)
 
     def rest(self, raw: Raw) -> Raw:
         """What is collected for the other parameters."""

@@ -25,7 +25,7 @@ KEPT = 4  # vectors that stay when the basis is full
 CHUNK = 2**16  # elements of each vector that are handled at once on a CPU: they stay in its cache
 FLAT = 1e-7  # an eigenvalue so small beside the others is not resolved any further
 LEAST = 8  # products, however soon the residual is small
-AHEAD = {"cuda": 4}  # products after these whose numbers are looked at together: a look makes training wait
+AHEAD = {"cuda": 4}  # products after these whose numbers are looked at together: a look makes the device wait
 SMALL = 0.02  # residual, in tolerances: at 0.1 one of 6,445 searches was off, by 0.3 % (benchmarks/eigenvalues.py)
 MIXTURE = (1 / 3, 1 / 2, 1.0)  # weights of the largest eigenvectors in the next start
 
@@ -138,10 +138,11 @@ def largest(
     size, basis, inside = start.numel(), Basis(start), Projection()
     ahead, least = AHEAD.get(start.device.type, 1), min(size, LEAST)
     del start  # a vector less while products are taken
-    products, coupling = 0, None
+    products, coupling, begun = 0, None, None
     while True:
         free, soon = basis.most - basis.size + 1, max(ahead, least - products) if ahead > 1 else 1
-        images = _take(product, basis, min(free, soon), coupling is None)
+        images = _take(product, basis, min(free, soon), coupling is None, begun, ahead > 1)
+        begun = images.begun
         products += len(images.numbers)
         image, beta, closed = images.last, 0.0, False
         for along, beta in images.numbers:
@@ -159,7 +160,7 @@ def largest(
         if (small and products >= least) or basis.size >= size or products >= limit:
             return Eigenpair(value, basis.combine(_mixed(vectors)), products, residual)
         if closed:  # look outside it, and carefully: there may be more of them
-            ahead = 1
+            ahead, begun = 1, None
             image = torch.randn(size, generator=generator, dtype=torch.float64, device=generator.device).to(image)
             beta, coupling = _look([_orthogonalise(image, basis, basis.size)])[0][1], 0.0
         if basis.size >= basis.most:
@@ -174,16 +175,23 @@ class Images(NamedTuple):
 
     last: Tensor  # orthogonal to the basis
     numbers: list[tuple[list[float], float]]  # parts along the basis, and the length of what is left, for each
+    begun: Tensor | None  # the product of the last image's direction, which is the next one
 
 
-def _take(product: Callable[[Tensor], Tensor], basis: Basis, count: int, fresh: bool) -> Images:
-    """So many products; the basis grows in between. ``fresh``: the last vector is coupled to all others."""
+def _take(
+    product: Callable[[Tensor], Tensor], basis: Basis, count: int, fresh: bool, begun: Tensor | None, onward: bool
+) -> Images:
+    """So many products; the basis grows in between. ``fresh``: the last vector is coupled to all others.
+
+    ``onward``: another product is begun before numbers are looked at, so that the device does not stand idle.
+    """
     found = list[Tensor]()
     while True:
-        image = product(basis.last)
+        image, begun = product(basis.last) if begun is None else begun, None
         found.append(_orthogonalise(image, basis, basis.size if fresh else min(basis.size, 2)))
         if len(found) == count:
-            return Images(image, _look(found))
+            begun = product(image / found[-1][-1].to(image)) if onward else None
+            return Images(image, _look(found), begun)
         basis.append(image, found[-1][-1])
         fresh = False
 
