@@ -45,15 +45,21 @@ class Region:
         self._heavy, self._in_turn = beside[0], cycle(beside)
         self._used = dict[Any, None]()
         self._held = list[object]()
+        self._apart = False
 
     def start(self, function: Callable[[], Result], held: object, heavy: bool) -> Later[Result]:
-        """Do it on a stream of its own, after what the current one was given until now."""
+        """Do it on a stream of its own, after what the trunk was given until now; in a branch, in its turn."""
+        if self._apart:
+            return Later(function())
         stream, done = self._heavy if heavy else next(self._in_turn), torch.cuda.Event()
-        stream.wait_stream(torch.cuda.current_stream())
-        self._used[stream] = None
-        with torch.cuda.stream(stream):
-            value = function()
-            done.record(stream)
+        stream.wait_stream(self._trunk)
+        self._used[stream], self._apart = None, True
+        try:
+            with torch.cuda.stream(stream):
+                value = function()
+                done.record(stream)
+        finally:
+            self._apart = False
         self._held.append(held)
         return Later(value, done)
 
@@ -101,7 +107,29 @@ def meet() -> None:
         _open.region.meet()
 
 
-@cache  # a workspace for products of matrices belongs to each: those of all recordings are the same
+@cache
 def streams(device: torch.device) -> list[Any]:
-    """Where graphs are recorded, the trunk first; of a kind that training hardly uses, and could be in the way of."""
-    return [torch.cuda.Stream(device, priority=-1) for _ in range(1 + STREAMS)]
+    """Where graphs are recorded, the trunk first; of a kind that training hardly uses, and could be in the way of.
+
+    For products of matrices a workspace belongs to each. It is made while a first graph is recorded, which is kept: so
+    it stays where later recordings know it, whatever becomes of them.
+    """
+    found = [torch.cuda.Stream(device, priority=-1) for _ in range(1 + STREAMS)]
+    trunk, first, one = found[0], torch.cuda.CUDAGraph(), torch.ones(1, 1, device=device)
+    torch.mm(one, one)  # not yet there: its own workspace must be made below
+    trunk.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(trunk):
+        first.capture_begin(capture_error_mode="thread_local")
+        try:
+            for stream in found:
+                stream.wait_stream(trunk)
+                with torch.cuda.stream(stream):
+                    torch.mm(one, one)
+                trunk.wait_stream(stream)
+        finally:
+            first.capture_end()
+    _kept.append(first)
+    return found
+
+
+_kept: list[Any] = []

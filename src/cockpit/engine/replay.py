@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Generic, TypeVar
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from cockpit.engine.branches import streams
 
 Result = TypeVar("Result")
+_one_at_a_time = Lock()  # all are recorded on the same streams
 
 
 class Replay(Generic[Result]):
@@ -21,15 +23,16 @@ class Replay(Generic[Result]):
             if torch.cuda.memory_reserved(device) > torch.cuda.get_device_properties(device).total_memory // 8:
                 torch.cuda.empty_cache()  # the recording has memory of its own
             self._graph = torch.cuda.CUDAGraph()
-            stream, current = streams(device)[0], torch.cuda.current_stream(device)
-            stream.wait_stream(current)
-            with torch.cuda.stream(stream), _no_collection():
-                self._graph.capture_begin(capture_error_mode="thread_local")
-                try:
-                    self.result = function()
-                finally:
-                    self._graph.capture_end()
-            current.wait_stream(stream)
+            with _one_at_a_time, _no_collection():
+                trunk, current = streams(device)[0], torch.cuda.current_stream(device)
+                trunk.wait_stream(current)
+                with torch.cuda.stream(trunk):
+                    self._graph.capture_begin(capture_error_mode="thread_local")
+                    try:
+                        self.result = function()
+                    finally:
+                        self._graph.capture_end()
+                current.wait_stream(trunk)
 
     def __call__(self) -> Result:
         """Run it again, on the current stream."""
