@@ -15,8 +15,9 @@ from cockpit.engine.sending import Part, Sender, Step
 from cockpit.engine.squares import Squares
 
 SHARE = {"cpu": 0.25}  # of the memory of the network's results that columns may take; a cache is small
-SHARE_ELSEWHERE = 1.0  # half of it would take a third longer on an H200
+SHARE_ELSEWHERE = 0.5
 LEAST = 2**24  # bytes
+LEAST_ELSEWHERE = 2**26  # all columns of a small net at once: two passes take a tenth longer on an H200
 
 
 class ColumnPass:
@@ -34,8 +35,9 @@ class ColumnPass:
         self.wanted = list(dict.fromkeys(path.node for path in paths))
         self.sender = Sender([(target.node, target.output) for target in columns.targets], self.wanted, looped)
         results = (meta for step in self.sender.steps for meta in step.node._input_metadata)
-        share = SHARE.get(columns.blocks.device.type, SHARE_ELSEWHERE)
-        self._room = max(LEAST, int(share * sum(prod(meta.shape) * meta.dtype.itemsize for meta in results)))
+        kind, size = columns.blocks.device.type, sum(prod(meta.shape) * meta.dtype.itemsize for meta in results)
+        least = LEAST if kind in SHARE else LEAST_ELSEWHERE
+        self._room = max(least, int(SHARE.get(kind, SHARE_ELSEWHERE) * size))
 
     def squares(self) -> Squares:
         """To be filled; what is made at a time is a part of what the network's results take."""
