@@ -49,9 +49,9 @@ static inline const int32_t *picks(const layout *l, const int32_t *index, int64_
 
 /* What was picked in one image, by position: entries [first[p], first[p + 1]) are at position p. */
 typedef struct {
-  int64_t *first, *entry; /* channel * places + place */
-  int64_t *row;           /* where the weights of its channel begin */
-  float *value;           /* so many of each entry */
+  int64_t *first, *row;     /* where the weights of an entry's channel begin */
+  int32_t *channel, *place; /* of an entry */
+  float *value;             /* so many of each entry */
 } sorted;
 
 int make_sorted(sorted *by, const layout *l, int64_t each);

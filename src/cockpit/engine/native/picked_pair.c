@@ -33,10 +33,14 @@ typedef void (*dots)(int64_t m, const int64_t *at, const float *w, const float *
 DOTS(1) DOTS(2) DOTS(3) DOTS(4) DOTS(5) DOTS(6) DOTS(7) DOTS(8)
 static const dots all_dots[] = {NULL, dots_1, dots_2, dots_3, dots_4, dots_5, dots_6, dots_7, dots_8};
 
+/* Where the patches begin that a channel picked. No branch depends on it, which nothing could foresee. */
 static int64_t where(const layout *l, const int32_t *index, int64_t *at) {
   int64_t m = 0;
-  for (int64_t e = 0; e < l->places; e++)
-    if (index[e] < l->positions) at[m++] = l->patches[index[e]];
+  for (int64_t e = 0; e < l->places; e++) {
+    int there = index[e] < l->positions;
+    at[m] = l->patches[there ? index[e] : 0];
+    m += there;
+  }
   return m;
 }
 
@@ -45,7 +49,7 @@ static void forward(const task *t, int64_t n, int64_t o, int64_t *at, eight *fou
   const int32_t *index = picks(l, t->index, n, o);
   float *to = t->found + n * t->steps[1] + o * t->steps[2], bias = t->bias ? t->bias[o] : 0;
   int64_t m = where(l, index, at);
-  memset(found, 0, sizeof(eight) * (size_t)m);
+  memset(found, 0, sizeof(eight) * (size_t)(m + 1));
   for (int k = 0; k < 2; k++) {
     if (!t->data[k]) continue;
     const float *w = t->rows[k] + o * row(l), *x = t->data[k] + n * l->image;
@@ -53,18 +57,18 @@ static void forward(const task *t, int64_t n, int64_t o, int64_t *at, eight *fou
       all_dots[smaller(each, l->blocks - b)](m, at, w + b * WIDTH, x, l->offsets + b, found);
   }
   for (int64_t e = 0, next = 0; e < l->places; e++) {
-    eight s = {0};
     int there = index[e] < l->positions;
-    if (there) s = found[next++];
-    float all = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
-    to[e * t->steps[3]] = there ? bias + all : 0;
+    eight s = found[next];
+    float all = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])) + bias;
+    to[e * t->steps[3]] = there ? all : 0;
+    next += there;
   }
 }
 
 static void forward_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
   int64_t *at = malloc(sizeof(int64_t) * (size_t)t->l.places);
-  eight *found = aligned_alloc(sizeof(eight), sizeof(eight) * (size_t)t->l.places);
+  eight *found = aligned_alloc(sizeof(eight), sizeof(eight) * (size_t)(t->l.places + 1));
   (void)which;
   if (!at || !found) t->failed = 1;
   for (int64_t n = begin; n < end && at && found; n++)
@@ -88,8 +92,10 @@ static void weights(const task *t, int64_t n, int64_t o, int k, int64_t *at, flo
   const float *from = value(t->v[k], n, o), *x = t->data[k] + n * l->image;
   float *to = t->found + o * row(l);
   int64_t m = where(l, index, at);
-  for (int64_t e = 0, next = 0; e < l->places; e++)
-    if (index[e] < l->positions) v[next++] = from[e * t->v[k].steps[3]];
+  for (int64_t e = 0, next = 0; e < l->places; e++) {
+    v[next] = from[e * t->v[k].steps[3]];
+    next += index[e] < l->positions;
+  }
   for (int64_t e = 0; e < m && !k && t->sums; e++) t->sums[o] += v[e];
   for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each)
     adders[smaller(each, l->blocks - b)](m, at, v, x, l->offsets + b, to + b * WIDTH, in_row);
