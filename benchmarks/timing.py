@@ -12,6 +12,7 @@ from quiet import BUSY, Others, wait
 
 Step = Callable[[], None]
 NEVER = 10**9  # steps
+GAP, GAPS = 3, 3  # to warm up for longer intervals: steps from one that is tracked to the next, and how often
 
 
 class Session(Protocol):
@@ -35,19 +36,34 @@ class Effort:
 
 
 class Interval:
-    """When to track: at first every step, to warm up, then each ``every``-th; None: no more."""
+    """When to track: at first every step, to warm up, then each ``every``-th; None: no more.
+
+    A step that has no tracked neighbours is recorded for replay by itself: before long intervals come a few short ones.
+    """
 
     def __init__(self, every: int | None) -> None:
         self.every = every
         self.warm = float("inf")  # steps before this one are tracked
+        self.spaced = 0.0  # and some before this one
+
+    def begin(self, step: int) -> int:
+        """From this step on not all are tracked; returns how many further ones are for warming up."""
+        more = GAP * GAPS if self.every is not None and self.every > GAP else 0
+        self.warm, self.spaced = step, step + more
+        return more
 
     def __call__(self, step: int) -> bool:
         """Whether the step is due."""
-        return 0 <= step < self.warm or (self.every is not None and step >= 0 and step % self.every == 0)
+        every = self._at(step)
+        return 0 <= step < self.warm or (every is not None and step >= 0 and step % every == 0)
 
     def until(self, step: int) -> int:
-        """Steps from one that is not due to the next that is: as for an interval given by a number, none is asked."""
-        return NEVER if self.every is None else self.every - step % self.every
+        """Steps from one that is not due to the next that may be: as for an interval by number, none is asked."""
+        every = self._at(step)
+        return NEVER if every is None else every - step % every
+
+    def _at(self, step: int) -> int | None:
+        return GAP if step < self.spaced else self.every
 
 
 class Clock:
@@ -179,10 +195,13 @@ def _plain(plain: Step, steps: int, clock: Clock) -> dict[str, float]:
 def _warm(step: Step, schedule: Interval, clock: Clock, effort: Effort) -> list[float]:
     """The first steps of a session, all of them tracked; fewer if they take long.
 
-    One step more follows, for a quantity that judges a step when the next one is there.
+    One step more follows, for a quantity that judges a step when the next one is there; and some with gaps between.
     """
     found = [clock.one(step)]
     while len(found) < effort.warm - 1 and sum(found) < 3 * effort.cell:  # the first may compile kernels
         found.append(clock.one(step))
-    schedule.warm = len(found) + 1  # the next step has begun already
-    return [*found, clock.one(step), clock.one(step)]
+    gaps = schedule.begin(len(found) + 1)  # the next step has begun already
+    found += [clock.one(step), clock.one(step)]
+    for _ in range(gaps):
+        step()
+    return found

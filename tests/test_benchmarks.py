@@ -106,6 +106,14 @@ def test_an_interval_tells_when_it_is_due_again(module: Callable[[str], Any], ev
     assert module("timing").Interval(None).until(9) > 1e6
 
 
+def test_long_intervals_begin_with_short_ones(module: Callable[[str], Any]) -> None:
+    schedule = module("timing").Interval(16)
+    more = schedule.begin(8)
+    assert [step for step in range(8, 8 + more) if schedule(step)] == [9, 12, 15]
+    assert [step for step in range(8 + more, 70) if schedule(step)] == [32, 48, 64]
+    assert module("timing").Interval(1).begin(8) == module("timing").Interval(None).begin(8) == 0
+
+
 class Machine:
     """Time passes when told, and ever more slowly or fast: a plain step takes ``speed`` of the time so far."""
 
