@@ -23,30 +23,37 @@ def mean_is_cheaper(form: Factored, other: Factored, vector_known: bool) -> bool
     return mine * others * (rows + columns) < (mine + (0 if vector_known else others)) * rows * columns
 
 
-def dot_mean(form: Factored, other: Factored) -> Tensor:
-    """<g_n, mean_m g'_m>, [N], for two forms of one group of the same parameter."""
+def dot_mean(form: Factored, other: Factored, coefficient: float = 1.0) -> Tensor:
+    """coefficient * <g_n, mean_m g'_m>, [N], for two forms of one group of the same parameter."""
     row, col, other_row, other_col = (
         wide(factor[:, 0]).flatten(0, 1) for factor in (form.row, form.col, other.row, other.col)
     )
     step = max(1, BLOCK // max(1, len(other_row)))
-    parts = [
-        sum_rows(r @ other_row.mT, c @ other_col.mT) for r, c in zip(row.split(step), col.split(step), strict=True)
-    ]
+    factor = form.factor * other.factor / other.samples * coefficient
+    pieces = zip(row.split(step), col.split(step), strict=True)
+    parts = [sum_rows(r @ other_row.mT, c @ other_col.mT, factor) for r, c in pieces]
     each = parts[0] if len(parts) == 1 else torch.cat(parts)  # [N * T]
-    total = each.view(form.samples, -1).sum(1) if len(each) != form.samples else each
-    return total.mul_(form.factor * other.factor / other.samples)
+    return each.view(form.samples, -1).sum(1) if len(each) != form.samples else each
 
 
 def mean_and_norms(row: Tensor, col: Tensor) -> tuple[Tensor, Tensor]:
     """<g_n, mean g> and ||g_n||^2 for g_n = row_n col_n^T."""
     rows, columns = row @ row.mT, col @ col.mT
-    norms = rows.diagonal() * columns.diagonal()
-    return sum_rows(rows, columns).div_(len(row)), norms
+    norms = times(rows.diagonal(), columns.diagonal())
+    return sum_rows(rows, columns, 1 / len(row)), norms
 
 
-def sum_rows(one: Tensor, other: Tensor) -> Tensor:
-    """sum_m one_nm other_nm; the first matrix may be overwritten."""
-    return native.row_products(one, other) if native.usable(one, other) else one.mul_(other).sum(1)
+def sum_rows(one: Tensor, other: Tensor, factor: float = 1.0) -> Tensor:
+    """factor * sum_m one_nm other_nm; the first matrix may be overwritten."""
+    if native.usable(one, other):
+        return native.row_products(one, other, factor)
+    found: Tensor = one.mul_(other).sum(1)
+    return found if factor == 1 else found.mul_(factor)
+
+
+def times(one: Tensor, other: Tensor) -> Tensor:
+    """one_n other_n, for few numbers."""
+    return native.row_products(one[:, None], other[:, None]) if native.usable(one, other) else one * other
 
 
 def norm_is_cheaper(form: Factored | Convolved) -> bool:

@@ -11,7 +11,8 @@ from torch import Tensor
 from cockpit.core.errors import Undefined, why
 from cockpit.engine.lanczos import Eigenpair
 from cockpit.engine.needs import Diagonal
-from cockpit.layers.forms import AnyForm, joined, scale
+from cockpit.engine.vectors import scaled
+from cockpit.layers.forms import AnyForm, Dense, joined, scale, wide
 
 Vectors = dict[str, Tensor]
 CHANGED = "an operation that uses it has changed since the last step; the next one is measured anew"
@@ -65,8 +66,12 @@ class Microbatch:
     def scale(self, factor: float) -> None:
         """Turn contributions into individual gradients."""
         if self.factor != factor:
-            self.forms = {name: scale(form, factor / (self.factor or 1)) for name, form in self.forms.items()}
+            self.forms = {name: _times(form, factor / (self.factor or 1)) for name, form in self.forms.items()}
             self.factor = factor
+
+
+def _times(form: AnyForm, factor: float) -> AnyForm:
+    return Dense(scaled(wide(form.value), factor)) if isinstance(form, Dense) and factor != 1 else scale(form, factor)
 
 
 def summed(parts: list[Vectors], loss_scale: float) -> Vectors:

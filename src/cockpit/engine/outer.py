@@ -45,7 +45,7 @@ def _inner_products(
         found.dot_mean, norms = gram.mean_and_norms(row, col)
         found.of_mean, found.sq_norm = True, norms if wanted.sq_norm else None
     elif wanted.sq_norm:
-        found.sq_norm = square_rows(row) * square_rows(col)
+        found.sq_norm = gram.times(square_rows(row), square_rows(col))
     vectors: dict[str, Tensor] = {}
     for name, direction in directions.items():
         other, known = direction.mean_of, direction.vector is not None

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cockpit.engine import gram, native
+from cockpit.engine.vectors import stack
 from cockpit.engine.wanted import Direction
 from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Indexed, Summed, chunks, wide
 
@@ -22,7 +23,7 @@ def project(form: AnyForm, direction: Direction) -> Tensor:
     other = direction.mean_of
     known = direction.vector is not None
     if isinstance(form, Factored) and isinstance(other, Factored) and gram.mean_is_cheaper(form, other, known):
-        return gram.dot_mean(form, other).mul_(direction.coefficient)
+        return gram.dot_mean(form, other, direction.coefficient)
     return along(form, vector_of(direction))
 
 
@@ -61,7 +62,7 @@ def outer(row: Tensor, col: Tensor, vectors: list[Tensor]) -> list[Tensor]:
         return [gram.sum_rows(row @ matrix, col) for matrix in matrices]
     if len(matrices) == 1 or rows * columns > TOGETHER:
         return [gram.sum_rows(col @ matrix.mT, row) for matrix in matrices]
-    through = col @ torch.cat(matrices).mT
+    through = col @ stack(matrices).flatten(0, 1).mT
     if native.usable(row, col):
         return [native.row_products(part, row) for part in through.split(rows, 1)]
     return list((through.view(len(row), len(matrices), rows) * row[:, None]).sum(2).unbind(1))

@@ -106,11 +106,11 @@ def scan(
     call("scan", g, g.stride(0), *g.shape, beside, len(vectors), *edges, counts, rows, step, squares, top, threads)
 
 
-def row_products(one: Tensor, other: Tensor) -> Tensor:
-    """sum_m one_nm other_nm, [N]."""
+def row_products(one: Tensor, other: Tensor, factor: float = 1.0) -> Tensor:
+    """factor * sum_m one_nm other_nm, [N]."""
     one, other = _rows(one), _rows(other)
     found = _room(len(one), dtype=torch.float32)
-    call("row_products", one, one.stride(0), other, other.stride(0), *one.shape, found)
+    call("row_products", one, one.stride(0), other, other.stride(0), *one.shape, factor, found)
     return found
 
 

@@ -131,8 +131,8 @@ int scan(const float *g, int64_t step, int64_t samples, int64_t size, const floa
 /* ---- inner products of the rows of two matrices */
 
 int row_products(const float *one, int64_t one_step, const float *other, int64_t other_step, int64_t rows,
-                  int64_t columns, float *found) {
+                 int64_t columns, double factor, float *found) {
   for (int64_t n = 0; n < rows; n++)
-    found[n] = (float)product_sum(one + n * one_step, other + n * other_step, columns);
+    found[n] = (float)(product_sum(one + n * one_step, other + n * other_step, columns) * factor);
   return 0;
 }
