@@ -112,6 +112,23 @@ def test_vectors_of_many_sizes() -> None:
     assert native.vector_sums(vectors, others, apart=True).tolist() == pytest.approx(apart, rel=1e-6)
 
 
+@pytest.mark.parametrize(("size", "count"), [(5, 1), (2048, 3), (2049, 4), (200_003, 8)])
+@pytest.mark.parametrize("newest", [1, 2, 8])
+def test_a_vector_is_made_orthogonal_to_rows(size: int, count: int, newest: int) -> None:
+    newest = min(newest, count)
+    rows = torch.linalg.qr(numbers((size, count), "plain").double())[0].mT.float().contiguous()
+    vector, exact = numbers((size,), "plain"), rows.double()
+    vector -= rows.mT @ (rows @ vector)
+    vector += torch.arange(1.0, newest + 1) @ rows[-newest:]
+    parts = exact @ vector.double()
+    left = vector.double() - parts @ exact
+    found = native.orthogonalise(rows, vector, newest)
+    torch.testing.assert_close(found[:-1], parts, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found[-1], left.norm(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(vector.double(), left, rtol=1e-5, atol=1e-5)
+    assert float((exact @ vector.double()).abs().max()) < 1e-6 * (1 + float(found[-1]))
+
+
 def test_moments_of_weighted_rows() -> None:
     rows, weights = torch.randn(3, 8), torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
     totals = (weights[:, None] * rows.double()).sum(0)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
+from cockpit.engine import native
 from cockpit.engine.vectors import square_norm
 
 Matrix = NDArray[np.float64]
@@ -47,6 +48,11 @@ class Basis:
         self.most = min(FEWER if first.numel() > LONG else MOST, first.numel())
         self._room, self.size = first.new_empty(self.most, first.numel()), 0
         self.append(first, float(_length(first)))
+
+    @property
+    def rows(self) -> Tensor:
+        """All of them."""
+        return self._room[: self.size]
 
     @property
     def last(self) -> Tensor:
@@ -215,6 +221,8 @@ def _orthogonalise(image: Tensor, basis: Basis, newest: int) -> Tensor:
 
     More than rounding errors it has only along the ``newest`` vectors; that goes first, or the errors would grow.
     """
+    if image.is_contiguous() and native.usable(image):
+        return native.orthogonalise(basis.rows, image, newest)
     parts = basis.coefficients(image, newest)
     basis.remove(image, parts)
     errors = basis.coefficients(image, basis.size)

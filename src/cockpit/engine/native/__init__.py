@@ -24,6 +24,7 @@ __all__ = [
     "moments",
     "motion",
     "noise_to_curvature",
+    "orthogonalise",
     "outer_counts",
     "pack",
     "packable",
@@ -197,6 +198,16 @@ def vector_sums(one: Sequence[Tensor], other: Sequence[Tensor] | None = None, ap
     beside = None if other is None else Pointers([w.contiguous() for w in other])
     sizes, found = _sizes(one), _room(len(one))
     call("vector_sums", Pointers(one), beside, sizes, len(one), apart, found, _threads(sum(v.numel() for v in one)))
+    return found
+
+
+def orthogonalise(rows: Tensor, vector: Tensor, newest: int) -> Tensor:
+    """Remove the parts of a vector along rows [k, D], in place; these parts, and the length of what is left, [k + 1].
+
+    More than rounding errors it has only along the ``newest`` rows.
+    """
+    found = _room(len(rows) + 1)
+    call("orthogonalise", rows, vector.numel(), len(rows), newest, vector, found, _threads(vector.numel()))
     return found
 
 

@@ -1,0 +1,62 @@
+/* A vector made orthogonal to others: all of them are read three times, a block that stays in the cache at a time. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lanes.h"
+
+#define STEP 2048 /* numbers of a block */
+
+typedef struct {
+  const float *rows; /* [count, size] */
+  int64_t size, count;
+  float *v;
+  const double *parts;  /* of rows from ``removed`` on, taken away first */
+  int64_t removed, met; /* then products with rows from ``met`` on */
+  double *found;        /* of each thread: the products, and v^2 */
+} task;
+
+static void pass_over(void *given, int64_t begin, int64_t end, int which) {
+  task *t = given;
+  double *found = t->found + which * (t->count + 1);
+  for (int64_t at = begin * STEP; at < end * STEP && at < t->size; at += STEP) {
+    int64_t n = t->size - at < STEP ? t->size - at : STEP;
+    float *v = t->v + at;
+    for (int64_t i = t->removed; i < t->count; i++) {
+      const float *row = t->rows + i * t->size + at, part = (float)t->parts[i];
+      for (int64_t j = 0; j < n; j++) v[j] -= part * row[j];
+    }
+    for (int64_t i = t->met; i < t->count; i++) found[i] += product_sum(t->rows + i * t->size + at, v, n);
+    if (t->met == t->count) found[t->count] += square_sum(v, n);
+  }
+}
+
+static void pass(task *t, double *sums, int threads) {
+  int64_t wide = t->count + 1;
+  memset(t->found, 0, sizeof(double) * (size_t)(threads * wide));
+  spread(pass_over, t, (t->size + STEP - 1) / STEP, threads);
+  memset(sums, 0, sizeof(double) * (size_t)wide);
+  for (int64_t k = 0; k < threads * wide; k++) sums[k % wide] += t->found[k];
+}
+
+/* Put parts of v along the rows into ``found``, [count], and behind them the length of what is left of it. All parts are
+ * removed; those along rows before the last ``newest`` ones are rounding errors, and go last, or they would grow. */
+int orthogonalise(const float *rows, int64_t size, int64_t count, int64_t newest, float *v, double *found, int threads) {
+  if (threads > THREADS) threads = THREADS;
+  if (threads < 1) threads = 1;
+  double *room = malloc(sizeof(double) * (size_t)((threads + 1) * (count + 1)));
+  if (!room) return 1;
+  double *parts = room + threads * (count + 1);
+  task t = {rows, size, count, v, NULL, count, count - newest, room};
+  pass(&t, parts, threads);
+  t.parts = parts, t.removed = count - newest, t.met = 0;
+  pass(&t, found, threads);
+  t.parts = found, t.removed = 0, t.met = count;
+  double left[count + 1];
+  pass(&t, left, threads);
+  for (int64_t i = count - newest; i < count; i++) found[i] += parts[i];
+  found[count] = sqrt(left[count]);
+  free(room);
+  return 0;
+}
