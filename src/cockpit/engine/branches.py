@@ -115,7 +115,7 @@ def streams(device: torch.device) -> list[Any]:
     it stays where later recordings know it, whatever becomes of them.
     """
     found = [torch.cuda.Stream(device, priority=-1) for _ in range(1 + STREAMS)]
-    trunk, first, one = found[0], torch.cuda.CUDAGraph(), torch.ones(1, 1, device=device)
+    trunk, first, one = found[0], torch.cuda.CUDAGraph(), torch.ones(1, 1, dtype=torch.float32, device=device)
     torch.mm(one, one)  # not yet there: its own workspace must be made below
     trunk.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(trunk):
