@@ -128,14 +128,15 @@ def test_a_shorter_continuation_hides_only_the_steps_it_has_done(folder: Path, e
     write(folder, range(20))
     code = """
 import os, sys, time
-from cockpit.store import create
+from cockpit.store import StoredRun, create
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 writer = create(sys.argv[1], {"git": None}, 10)
 for step in range(10, 15):
     writer.append([Record(step, "Loss", Kind.SCALAR, 100.0)] if step != 14 else [])
     writer.step = step + 1
-time.sleep(1.6)
+end = time.monotonic() + 60
+while StoredRun(sys.argv[1]).reached != 15 and time.monotonic() < end: time.sleep(0.05)
 print("there", flush=True)
 if sys.argv[2] == "closed": writer.close()
 if sys.argv[2] == "killed": os._exit(9)
