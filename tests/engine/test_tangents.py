@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cockpit import watch
-from cockpit.engine import tangent_pieces, tangent_pooled
+from cockpit.engine import tangent_layers, tangent_pieces, tangent_pooled
 from cockpit.engine.capture import loss_input
 from cockpit.engine.curvature import HessianProduct
 from cockpit.engine.graph import Graph
@@ -123,7 +123,9 @@ def dense(loss: Tensor, parameters: dict[str, Tensor]) -> Tensor:
 
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("loss_name", LOSSES)
-def test_products_with_a_chain(name: str, loss_name: str) -> None:
+@pytest.mark.parametrize("apart", [set(), {"cpu"}], ids=["in_a_row", "begun_ahead"])
+def test_products_with_a_chain(name: str, loss_name: str, apart: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tangent_layers, "APART", apart)
     loss, parameters = given(CHAINS[name], LOSSES[loss_name])
     product = quick(loss, parameters)
     assert product is not None

@@ -13,6 +13,7 @@ from cockpit.engine.pull import KEEPS, RESHAPES
 from cockpit.engine.sending import ALL, Part
 
 Tangents = dict[int, Tensor]  # of a layer's own operands
+APART = {"cuda"}  # where linear layers begin products with their weights' velocity before their data have moved
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class Layer:
     moved: Tensor | None = None  # velocity of its data
     part: Part = ALL  # entries of the first axis that it is given (see ``tangent_pieces.py``)
     pushed: Later[Tensor | None] | None = None  # on a GPU, its data with the weights' velocity: the result's
-    pulled: Later[Tensor] | None = None  # and the gradient, sent back with that velocity
+    pulled: Later[Tensor | None] | None = None  # and the gradient, sent back with that velocity
 
     def begin(self, slope: Tensor) -> Tensor:
         """Take the gradient at the result, return that of the data."""
@@ -53,6 +54,14 @@ class Layer:
         return self.backward(grad)
 
 
+def with_begun(found: Tensor | None, begun: Later[Tensor | None]) -> Tensor | None:
+    """The sum of both, in place; where there is one only, that one."""
+    other = begun.now()
+    if found is None or other is None:
+        return other if found is None else found
+    return found.add_(other)
+
+
 class Linear(Layer):
     """``bias + data @ weight``, or without bias."""
 
@@ -62,10 +71,10 @@ class Linear(Layer):
         return (node._saved_mat1 if addmm else node._saved_self), node._saved_mat2, 1 if addmm else 0
 
     def ahead(self, own: Tangents) -> None:
-        """Products with the weights' velocity; on a CPU they are quicker when they are added to what they belong to."""
+        """Products with the weights' velocity; elsewhere they are quicker when added to what they belong to."""
         inputs, _, slot = self._saved()
         weight = own.get(slot + 1)
-        if weight is None or inputs is None or not weight.is_cuda:
+        if weight is None or inputs is None or weight.device.type not in APART:
             return
         self.pushed = beside(lambda: inputs @ weight)
         self.pulled = None if self.slope is None else beside(partial(torch.matmul, self.slope, weight.mT))
@@ -75,8 +84,7 @@ class Linear(Layer):
         inputs, weight, slot = self._saved()
         found = None if data is None or weight is None else data @ weight
         if self.pushed is not None:
-            mine, self.pushed = self.pushed.now(), None
-            found = mine if found is None or mine is None else found.add_(mine)
+            found, self.pushed = with_begun(found, self.pushed), None
         elif slot + 1 in own and inputs is not None:
             found = inputs @ own[slot + 1] if found is None else found.addmm_(inputs, own[slot + 1])
         if slot == 1 and 0 in own:
@@ -99,10 +107,10 @@ class Linear(Layer):
         found = beside(partial(self._of_operands, grad, self.moved if weight in own else None), (grad, self.moved))
         if not self.has_data:
             return None, found.value
-        data = self.pull(grad)
+        data: Tensor | None = self.pull(grad)
         if self.pulled is not None and own:
-            data.add_(self.pulled.now())
-        elif self.slope is not None and weight in own:
+            data, self.pulled = with_begun(data, self.pulled), None
+        elif self.slope is not None and weight in own and data is not None:
             data.addmm_(self.slope, own[weight].mT)
         return data, found.value
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from cockpit.engine.branches import beside
 from cockpit.engine.conv_squares import Convolution as Unfolded
 from cockpit.engine.graph import shapes
-from cockpit.engine.tangent_layers import Convolution, Layer, Tangents
+from cockpit.engine.tangent_layers import Convolution, Layer, Tangents, with_begun
 from cockpit.engine.tangent_picked import BIAS, WEIGHT, chosen, follows_a_convolution
 from cockpit.layers.forms import Scratch, as_convolutions
 
@@ -57,8 +57,7 @@ class Pooled(Layer):
         """Results of the data with the weights' velocity, and the other way round; then those that were picked."""
         moved = self._conv.push(data, None)
         if self.pushed is not None:
-            mine, self.pushed = self.pushed.now(), None
-            moved = mine if moved is None or mine is None else moved.add_(mine)
+            moved, self.pushed = with_begun(moved, self.pushed), None
         if moved is None and BIAS not in own:
             return None
         channels = self._size[1]
@@ -91,8 +90,10 @@ class Pooled(Layer):
             found[BIAS] = beside(lambda: rows.mT @ rows.new_ones(len(rows)), rows).value
         if not self.has_data:
             return None, found
-        data = self._conv.data(whole)
-        return (data if self.pulled is None or not own else data.add_(self.pulled.now())), found
+        data: Tensor | None = self._conv.data(whole)
+        if self.pulled is not None and own:
+            data, self.pulled = with_begun(data, self.pulled), None
+        return data, found
 
     def _of_weight(self, grad: Tensor, velocity: Tensor | None) -> Tensor:
         found = self._conv.weight(grad)
