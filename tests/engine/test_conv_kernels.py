@@ -1,34 +1,19 @@
-"""Squares of a convolution's per-sample gradients: four ways against a float64 loop. The kernels run on a CUDA device,
-or by Triton's interpreter in a process of its own."""
+"""Squares of a convolution's per-sample gradients: four ways against a float64 loop."""
 
 from __future__ import annotations
-
-import importlib.util
-import os
-import subprocess
-import sys
-import warnings
-from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.engine.triton_here import DEVICE, its_own_words, needs_kernels
 from torch import Tensor
 
-from cockpit.engine import kernels
 from cockpit.engine.conv_kernels import pooled_squares, squares
 from cockpit.engine.conv_squares import Convolution, _dense, _scattered
 from cockpit.engine.scattered import Scattered
 from cockpit.engine.windows import Windows
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and os.environ.get("COCKPIT_TRITON") == "interpret"
-DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    HERE = kernels.usable(torch.zeros(1, device=DEVICE))
-NOT_HERE = "the kernel needs a CUDA device with Triton, or Triton's interpreter (test_under_the_interpreter)"
-needs_kernel = pytest.mark.skipif(not HERE, reason=NOT_HERE)
-pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning")
+pytestmark = its_own_words
 
 KERNELS = ("kernel for picked places", "kernel for all positions")
 SHAPES = {  # samples, channels in and out, size, kernel, stride, padding, dilation, columns
@@ -68,7 +53,7 @@ def one_by_one(conv: Convolution, grad: Scattered, signs: Tensor | None) -> Tens
 
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("way", ["dense", "scattered", *(pytest.param(k, marks=needs_kernel) for k in KERNELS)])
+@pytest.mark.parametrize("way", ["dense", "scattered", *(pytest.param(k, marks=needs_kernels) for k in KERNELS)])
 def test_squares(way: str, name: str, signed: bool) -> None:
     conv, grad, signs = made(name)
     given = signs if signed else None
@@ -83,15 +68,3 @@ def test_squares(way: str, name: str, signed: bool) -> None:
     expected = one_by_one(conv, grad, given)
     scale = float(one_by_one(conv, grad, None).abs().max()) + 1e-30
     torch.testing.assert_close(found.cpu().double() / scale, expected / scale, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
-@pytest.mark.skipif(INTERPRETED, reason="this is the interpreter's process")
-def test_under_the_interpreter() -> None:
-    environment = os.environ | {"TRITON_INTERPRET": "1", "COCKPIT_TRITON": "interpret"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", str(Path(__file__))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
-    if NOT_HERE in done.stdout:
-        pytest.skip("Triton's interpreter does not run here: this version of it may not take this version of numpy")
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

@@ -1,35 +1,18 @@
-"""The kernels against float64 counting. They run on a CUDA device, or by Triton's interpreter in a process of its own:
-the interpreter must be chosen before Triton is imported, and then no other kernel of that process is compiled."""
+"""The kernels against float64 counting."""
 
-import importlib.util
-import os
-import subprocess
 import sys
-import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.engine.triton_here import DEVICE, INTERPRETED, its_own_words, needs_kernels
 from torch import Tensor
 
 from cockpit.engine import kernels
 from cockpit.engine.binning import Bins
 from cockpit.engine.kernels import devices, tables
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and os.environ.get("COCKPIT_TRITON") == "interpret"
-DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    HERE = kernels.usable(torch.zeros(1, device=DEVICE))
-NOT_HERE = "kernels need a CUDA device with Triton, or Triton's interpreter (test_under_the_interpreter)"
-needs_kernels = pytest.mark.skipif(not HERE, reason=NOT_HERE)
-pytestmark = [
-    # The interpreter's own: how it turns its scalars into numbers, and numpy's words on products with inf and NaN.
-    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
-]
+pytestmark = its_own_words
 
 COMMON = Bins(100, -2.0, 2.0)
 ALL_BINS = [
@@ -182,18 +165,6 @@ def test_nothing_gives_zeros() -> None:
 
 
 # --- With Triton ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
-@pytest.mark.skipif(INTERPRETED, reason="this is the interpreter's process")
-def test_under_the_interpreter() -> None:
-    environment = os.environ | {"TRITON_INTERPRET": "1", "COCKPIT_TRITON": "interpret"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", str(Path(__file__))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
-    if NOT_HERE in done.stdout:
-        pytest.skip("Triton's interpreter does not run here: this version of it may not take this version of numpy")
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine import lanczos
@@ -130,3 +131,22 @@ def test_looking_at_several_products_together_finds_the_same(
     together = found()
     assert together.value == pytest.approx(one_by_one.value, rel=1e-6, abs=1e-12)
     assert one_by_one.products <= together.products < one_by_one.products + max(ahead, lanczos.LEAST)
+
+
+def test_numbers_are_sent_before_the_next_product_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent behind a product arrives behind it: the device would stand idle while numbers are looked at."""
+    monkeypatch.setitem(lanczos.AHEAD, "cpu", 4)
+    told, send = list[str](), lanczos._sent
+    monkeypatch.setattr(lanczos, "_sent", lambda found: told.append("sent") or send(found))
+    matrix = torch.diag(torch.arange(40.0, dtype=torch.float64))
+
+    def product(vector: Tensor) -> Tensor:
+        told.append("product")
+        return matrix @ vector
+
+    generator = torch.Generator().manual_seed(0)
+    found = largest(product, torch.randn(40, generator=generator, dtype=torch.float64), generator)
+    sent = [place for place, what in enumerate(told) if what == "sent"]
+    assert len(sent) > 1
+    assert told[sent[0] + 1] == "product"
+    assert told.count("product") == found.products + 1  # the last was begun in vain

@@ -20,6 +20,7 @@ from cockpit.engine.windows import Windows
 from cockpit.layers.forms import Scratch, as_convolutions, convolutions_round, wide, wide_type
 
 CACHE = 2**20  # numbers that are made at once on a CPU
+ALIGNED = 8  # numbers, in steps of which a GPU's quick products read their operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,19 @@ class Convolution:
 
     def patches(self, begin: int, end: int, scratch: Scratch) -> Tensor:
         """[n * G, T, I] for the samples [begin, end)."""
+        view = self._unfolded(begin, end)
+        return scratch.take("patches", tuple(view.shape), view).copy_(view).view(-1, prod(self.positions), self.width)
+
+    def aligned(self) -> Tensor:
+        """[N, T, I] for one group, and zeros up to a multiple of ``ALIGNED``: products are twice as quick with it."""
+        view = self._unfolded(0, len(self.signal))[:, 0]
+        rows = view.new_zeros(len(view), prod(self.positions), -(-self.width // ALIGNED) * ALIGNED)
+        real = rows.unflatten(1, self.positions)[..., : self.width]
+        real.unflatten(-1, (*self.windows.kernel, -1)).copy_(view)
+        return rows
+
+    def _unfolded(self, begin: int, end: int) -> Tensor:
+        """A view, [n, G, *positions, *kernel, C / G]."""
         kernel, stride, padding, dilation = self.windows
         spatial = len(kernel)
         view = wide(self.signal[begin:end]).movedim(1, -1)  # channels last
@@ -56,8 +70,8 @@ class Convolution:
             view = view.narrow(axis, 0, self.positions[axis - 1])  # a stride may leave a rest that nothing saw
         view = view.unflatten(spatial + 1, (self.groups, -1))  # [n, *positions, G, C / G, *kernel]
         after = range(spatial + 3, 2 * spatial + 3)
-        view = view.permute(0, spatial + 1, *range(1, spatial + 1), *after, spatial + 2)
-        return scratch.take("patches", tuple(view.shape), view).copy_(view).view(-1, prod(self.positions), self.width)
+        found: Tensor = view.permute(0, spatial + 1, *range(1, spatial + 1), *after, spatial + 2)
+        return found
 
 
 def sum_of_squares(

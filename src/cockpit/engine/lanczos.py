@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine import native
+from cockpit.engine.numbers import Harbour, Manifest, Parcel
 from cockpit.engine.vectors import square_norm
 
 Matrix = NDArray[np.float64]
@@ -78,14 +79,18 @@ class Basis:
 
     def combine(self, coefficients: Matrix) -> Tensor:
         """sum_i c_i q_i."""
-        return torch.from_numpy(coefficients).to(self._room) @ self._room[: self.size]
+        return self._told(coefficients) @ self._room[: self.size]
 
     def replace(self, coefficients: Matrix) -> None:
         """Keep sum_i c_ij q_i for the columns j of [size, new size] instead; on a CPU, a piece of all at a time."""
-        mix, old = torch.from_numpy(coefficients.T).to(self._room), self._room[: self.size]
+        mix, old = self._told(coefficients.T), self._room[: self.size]
         self.size = len(mix)
-        for piece in old.split(CHUNK if old.device.type == "cpu" else old.shape[1], 1):
+        for piece in old.split(CHUNK, 1) if old.device.type == "cpu" else [old]:
             piece[: self.size] = mix @ piece
+
+    def _told(self, coefficients: Matrix) -> Tensor:
+        """To the device, which goes on with what it is doing."""
+        return torch.from_numpy(coefficients).to(self._room.dtype).to(self._room.device, non_blocking=True)
 
     def _newest(self, count: int) -> Tensor:
         return self._room[self.size - count : self.size]
@@ -168,7 +173,8 @@ def largest(
         if closed:  # look outside it, and carefully: there may be more of them
             ahead, begun = 1, None
             image = torch.randn(size, generator=generator, dtype=torch.float64, device=generator.device).to(image)
-            beta, coupling = _look([_orthogonalise(image, basis, basis.size)])[0][1], 0.0
+            parts = [_orthogonalise(image, basis, basis.size)]
+            beta, coupling = _look(parts, _sent(parts))[0][1], 0.0
         if basis.size >= basis.most:
             basis.replace(vectors[:, -KEPT:])
             inside.matrix, coupling = np.diag(values[-KEPT:]), None
@@ -196,15 +202,24 @@ def _take(
         image, begun = product(basis.last) if begun is None else begun, None
         found.append(_orthogonalise(image, basis, basis.size if fresh else min(basis.size, 2)))
         if len(found) == count:
+            numbers = _sent(found)
             begun = product(image / found[-1][-1].to(image)) if onward else None
-            return Images(image, _look(found), begun)
+            return Images(image, _look(found, numbers), begun)
         basis.append(image, found[-1][-1])
         fresh = False
 
 
-def _look(found: Sequence[Tensor]) -> list[tuple[list[float], float]]:
+_harbour = Harbour()
+
+
+def _sent(found: Sequence[Tensor]) -> Parcel:
+    """Numbers on their way: what the device is told from here on need not be done before they are read."""
+    return Parcel(torch.cat(list(found)).double(), Manifest({}), _harbour)
+
+
+def _look(found: Sequence[Tensor], sent: Parcel) -> list[tuple[list[float], float]]:
     """The only look at numbers."""
-    numbers = torch.cat(list(found)).tolist()
+    numbers = sent.read().tolist()
     ends = list(accumulate(len(one) for one in found))
     return [(numbers[end - len(one) : end - 1], numbers[end - 1]) for one, end in zip(found, ends, strict=True)]
 

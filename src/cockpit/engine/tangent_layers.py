@@ -27,7 +27,7 @@ class Layer:
     moved: Tensor | None = None  # velocity of its data
     part: Part = ALL  # entries of the first axis that it is given (see ``tangent_pieces.py``)
     pushed: Later[Tensor | None] | None = None  # on a GPU, its data with the weights' velocity: the result's
-    pulled: Later[Tensor | None] | None = None  # and the gradient, sent back with that velocity
+    pulled: Later[Tensor] | None = None  # and the gradient, sent back with that velocity
 
     def begin(self, slope: Tensor) -> Tensor:
         """Take the gradient at the result, return that of the data."""
@@ -35,7 +35,10 @@ class Layer:
         return self.pull(slope)
 
     def ahead(self, own: Tangents) -> None:
-        """Begin what waits for no other layer."""
+        """Begin what the push waits for, and no other layer."""
+
+    def behind(self, own: Tangents) -> None:
+        """The same for the way back; it has time while the layers above are small."""
 
     def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
         """Velocity of the result."""
@@ -54,14 +57,6 @@ class Layer:
         return self.backward(grad)
 
 
-def with_begun(found: Tensor | None, begun: Later[Tensor | None]) -> Tensor | None:
-    """The sum of both, in place; where there is one only, that one."""
-    other = begun.now()
-    if found is None or other is None:
-        return other if found is None else found
-    return found.add_(other)
-
-
 class Linear(Layer):
     """``bias + data @ weight``, or without bias."""
 
@@ -71,21 +66,26 @@ class Linear(Layer):
         return (node._saved_mat1 if addmm else node._saved_self), node._saved_mat2, 1 if addmm else 0
 
     def ahead(self, own: Tangents) -> None:
-        """Products with the weights' velocity; elsewhere they are quicker when added to what they belong to."""
+        """The data, with the weights' velocity; elsewhere that is quicker when added to what it belongs to."""
         inputs, _, slot = self._saved()
-        weight = own.get(slot + 1)
-        if weight is None or inputs is None or weight.device.type not in APART:
-            return
-        self.pushed = beside(lambda: inputs @ weight)
-        self.pulled = None if self.slope is None else beside(partial(torch.matmul, self.slope, weight.mT))
+        weight, bias = own.get(slot + 1), own.get(0) if slot == 1 else None
+        if weight is not None and inputs is not None and weight.device.type in APART:
+            self.pushed = beside(lambda: inputs @ weight if bias is None else (inputs @ weight).add_(bias))
+
+    def behind(self, own: Tangents) -> None:
+        """The gradient, with the weights' velocity."""
+        weight = own.get(self._saved()[2] + 1)
+        if weight is not None and self.slope is not None and weight.device.type in APART:
+            self.pulled = beside(partial(torch.matmul, self.slope, weight.mT))
 
     def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
         """One term for each factor."""
         inputs, weight, slot = self._saved()
-        found = None if data is None or weight is None else data @ weight
         if self.pushed is not None:
-            found, self.pushed = with_begun(found, self.pushed), None
-        elif slot + 1 in own and inputs is not None:
+            found, self.pushed = self.pushed.now(), None
+            return found if data is None or weight is None or found is None else found.addmm_(data, weight)
+        found = None if data is None or weight is None else data @ weight
+        if slot + 1 in own and inputs is not None:
             found = inputs @ own[slot + 1] if found is None else found.addmm_(inputs, own[slot + 1])
         if slot == 1 and 0 in own:
             found = own[0].expand(shapes(self.node)[0]) if found is None else found.add_(own[0])
@@ -107,10 +107,11 @@ class Linear(Layer):
         found = beside(partial(self._of_operands, grad, self.moved if weight in own else None), (grad, self.moved))
         if not self.has_data:
             return None, found.value
-        data: Tensor | None = self.pull(grad)
         if self.pulled is not None and own:
-            data, self.pulled = with_begun(data, self.pulled), None
-        elif self.slope is not None and weight in own and data is not None:
+            data, self.pulled = self.pulled.now(), None
+            return data.addmm_(grad, self.node._saved_mat2.mT), found.value
+        data = self.pull(grad)
+        if self.slope is not None and weight in own:
             data.addmm_(self.slope, own[weight].mT)
         return data, found.value
 

@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from cockpit.engine.branches import beside
 from cockpit.engine.conv_squares import Convolution as Unfolded
 from cockpit.engine.graph import shapes
-from cockpit.engine.tangent_layers import Convolution, Layer, Tangents, with_begun
+from cockpit.engine.picking import picking
+from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Tangents
 from cockpit.engine.tangent_picked import BIAS, WEIGHT, chosen, follows_a_convolution
-from cockpit.layers.forms import Scratch, as_convolutions
+from cockpit.layers.forms import as_convolutions
 
 NARROW = 128  # elements of a kernel up to which patches are kept where nothing moves below
 
@@ -31,47 +33,41 @@ class Pooled(Layer):
         self._conv = _Patches(below) if _narrow(below) else _ChannelsLast(below)
         self._result = tuple(shapes(below.node)[0])  # [N, O, *positions]
         self._size = tuple(shapes(self.node)[0])
-        places = chosen(layers[:-1])
-        samples, channels = places.index.shape[:2]
-        device, positions = places.index.device, self._result[2] * self._result[3]
-        first = torch.arange(0, samples * positions, positions, device=device, dtype=torch.int64)[:, None, None]
-        channel = torch.arange(channels, device=device, dtype=torch.int64)
-        self._places = (first + places.index.movedim(1, 2)).mul_(channels).add_(channel).flatten()  # [N, S, O]
-        kept = None if places.kept is None else places.kept.movedim(1, 2)
-        self._kept = None if kept is None else kept.to(below.node._saved_weight.dtype).flatten()
+        pool = next(layer.node for layer in layers if isinstance(layer, MaxPool))
+        self._picking = picking(chosen(layers[:-1]), pool, below.node._saved_weight)
+        self._ones: Tensor = below.node._saved_weight.new_ones(len(self._picking) // self._size[1])
 
     def begin(self, slope: Tensor) -> Tensor:
         """The gradient at the convolution's result is kept."""
-        grad = self._spread(self._values(slope))
+        grad = self._spread(slope)
         self.slope = grad if self.weights else None
         return self._conv.data(grad)
 
     def ahead(self, own: Tangents) -> None:
-        """Products with the weights' velocity."""
-        weight = own.get(WEIGHT)
-        if weight is not None:
-            self.pushed = beside(partial(self._conv.push, None, weight))
-            self.pulled = None if self.slope is None else beside(partial(self._conv.data, self.slope, weight))
+        """The data, with the weights' velocity."""
+        if WEIGHT in own:
+            self.pushed = beside(partial(self._conv.push, None, own[WEIGHT]))
+
+    def behind(self, own: Tangents) -> None:
+        """The gradient, with the weights' velocity."""
+        if WEIGHT in own and self.slope is not None:
+            self.pulled = beside(partial(self._conv.data, self.slope, own[WEIGHT]))
 
     def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
         """Results of the data with the weights' velocity, and the other way round; then those that were picked."""
-        moved = self._conv.push(data, None)
+        parts, bias = [self._conv.push(data, None)], own.get(BIAS)
         if self.pushed is not None:
-            moved, self.pushed = with_begun(moved, self.pushed), None
-        if moved is None and BIAS not in own:
+            parts, self.pushed = [*parts, self.pushed.now()], None
+        moved = [_flat(part) for part in parts if part is not None]
+        if moved:
+            return self._images(self._picking.pick(moved, bias), self._size)
+        if bias is None:
             return None
-        channels = self._size[1]
-        if moved is None:
-            values = own[BIAS].repeat(len(self._places) // channels)
-        else:
-            values = moved.permute(0, 2, 3, 1).reshape(-1).gather(0, self._places)
-            if BIAS in own:
-                values.view(-1, channels).add_(own[BIAS])
-        return self._images(values if self._kept is None else values.mul_(self._kept), self._size)
+        return self._images(self._picking.kept(bias.repeat(len(self._picking) // len(bias))), self._size)
 
     def pull(self, grad: Tensor) -> Tensor:
         """Through the weight."""
-        return self._conv.data(self._spread(self._values(grad)))
+        return self._conv.data(self._spread(grad))
 
     def backward(self, grad: Tensor) -> tuple[Tensor | None, Tangents]:
         """Of the weight and of the data."""
@@ -79,20 +75,17 @@ class Pooled(Layer):
 
     def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
         """The backward of the layer, and the other half."""
-        values, found = self._values(grad), Tangents()
-        whole = self._spread(values)
+        whole, found = self._spread(grad), Tangents()
+        if BIAS in self.weights:
+            found[BIAS] = beside(partial(self._of_bias, grad), grad).value
         if WEIGHT in self.weights:
             velocity = self.moved if WEIGHT in own else None
             found[WEIGHT] = beside(partial(self._of_weight, whole, velocity), (whole, velocity)).value
-        if BIAS in self.weights:
-            rows = values.view(-1, self._size[1])
-            # quicker than a sum over the first axis
-            found[BIAS] = beside(lambda: rows.mT @ rows.new_ones(len(rows)), rows).value
         if not self.has_data:
             return None, found
-        data: Tensor | None = self._conv.data(whole)
+        data = self._conv.data(whole)
         if self.pulled is not None and own:
-            data, self.pulled = with_begun(data, self.pulled), None
+            data, self.pulled = data.add_(self.pulled.now()), None
         return data, found
 
     def _of_weight(self, grad: Tensor, velocity: Tensor | None) -> Tensor:
@@ -101,16 +94,12 @@ class Pooled(Layer):
             found += self._conv.weight(self.slope, velocity)
         return found
 
-    def _values(self, grad: Tensor) -> Tensor:
-        """Gradients at what was picked, without those that a ReLU stops."""
-        values = grad.permute(0, 2, 3, 1).reshape(-1)
-        return values if self._kept is None else values * self._kept
+    def _of_bias(self, grad: Tensor) -> Tensor:
+        rows = self._picking.kept(_flat(grad)).view(-1, self._size[1])
+        return rows.mT @ self._ones  # quicker than a sum over the first axis
 
-    def _spread(self, values: Tensor) -> Tensor:
-        """To the places that were picked; windows overlap, so that one may be picked twice."""
-        samples, channels, *positions = self._result
-        whole = values.new_zeros(samples * channels * positions[0] * positions[1])
-        return self._images(whole.scatter_add_(0, self._places, values), self._result)
+    def _spread(self, grad: Tensor) -> Tensor:
+        return self._images(self._picking.spread(_flat(grad)), self._result)
 
     def _images(self, values: Tensor, shape: tuple[int, ...]) -> Tensor:
         samples, channels, height, width = shape
@@ -151,26 +140,31 @@ class _Patches(_ChannelsLast):
 
     def __init__(self, layer: Convolution) -> None:
         super().__init__(layer)
-        node, shape = layer.node, shapes(layer.node)[0]
-        self._patches = Unfolded.of(node).patches(0, shape[0], Scratch()).flatten(0, 1)  # [N * T, I]
+        self._patches = Unfolded.of(layer.node).aligned()  # [N, T, I and some zeros]
 
     def push(self, data: Tensor | None, weight: Tensor | None) -> Tensor | None:
         if data is not None or weight is None:
             return super().push(data, weight)
         rows = weight.movedim(1, -1).flatten(1)  # channels last
+        rows = F.pad(rows, (0, self._patches.shape[2] - rows.shape[1]))
         with as_convolutions(rows):
-            found = self._patches @ rows.mT
+            found = self._patches.flatten(0, 1) @ rows.mT
         samples, channels, height, width = shapes(self._layer.node)[0]
         return found.view(samples, height, width, channels).permute(0, 3, 1, 2)
 
     def weight(self, grad: Tensor, data: Tensor | None = None) -> Tensor:
         if data is not None:
             return super().weight(grad, data)
-        columns = grad.permute(0, 2, 3, 1).reshape(-1, grad.shape[1])
+        columns = grad.permute(0, 2, 3, 1).flatten(1, 2)
         with as_convolutions(columns):
-            found = columns.mT @ self._patches
-        outputs, inputs, *kernel = self._weight.shape
-        return found.view(outputs, *kernel, inputs).movedim(-1, 1)
+            found = (columns.mT @ self._patches).sum(0)  # for each sample: so all of the device has something to do
+        inputs, *kernel = self._weight.shape[1:]
+        rows: Tensor = found[:, : self._weight[0].numel()].unflatten(1, (*kernel, inputs))
+        return rows.movedim(-1, 1)
+
+
+def _flat(images: Tensor) -> Tensor:
+    return images.permute(0, 2, 3, 1).reshape(-1)
 
 
 def _last(images: Tensor) -> Tensor:

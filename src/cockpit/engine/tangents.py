@@ -146,9 +146,13 @@ class TangentProduct(Product):
         upwards = list(zip(reversed(self._chain), reversed(own), strict=True))
         for layer, tangents in upwards:
             layer.ahead(tangents)
-        for layer, tangents in upwards:
+        for place, (layer, tangents) in enumerate(upwards):
             layer.moved = moved if layer.weights else None
             moved = layer.push(moved, tangents)
+            if place:
+                below, its = upwards[place - 1]
+                below.behind(its)
+        layer.behind(tangents)
         return moved
 
     def _collect(self, layer: Layer, parts: Tangents, found: Vectors) -> None:

@@ -1,0 +1,65 @@
+"""What max-pooling picks, and the way back: by torch and by kernels, against torch's own max-pooling."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.engine.triton_here import DEVICE, its_own_words, needs_kernels
+from torch import Tensor
+
+from cockpit.engine.picking import KernelPicking, Picking, Pooling, picking
+from cockpit.engine.scattered import Scattered
+
+pytestmark = its_own_words
+POOLS: dict[str, dict[str, Any]] = {
+    "quarters": {"kernel_size": 2},
+    "overlapping": {"kernel_size": 3, "stride": 2, "ceil_mode": True},
+    "padded": {"kernel_size": (3, 2), "stride": (1, 2), "padding": (1, 0)},
+    "spread": {"kernel_size": 2, "stride": 1, "dilation": (2, 3)},
+    "apart": {"kernel_size": 2, "stride": 3},
+}
+WAYS = ["torch", pytest.param("kernel", marks=needs_kernels)]
+
+
+def last(images: Tensor) -> Tensor:
+    return images.permute(0, 2, 3, 1).reshape(-1)
+
+
+def made(name: str, way: str, filtered: bool) -> tuple[Picking, Tensor, Tensor, Tensor]:
+    """Images, what pooling takes of them, and which of it is kept."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(3, 5, 9, 10, generator=generator).to(DEVICE).requires_grad_()
+    pooled, index = F.max_pool2d(images, return_indices=True, **POOLS[name])
+    kept = torch.rand(pooled.shape, generator=generator).to(DEVICE) > (0.5 if filtered else -1)
+    places = Scattered.of(index[None], index, tuple(images.shape))
+    if filtered:
+        places = places.where_kept(kept.flatten(2))
+    found = Picking(places) if way == "torch" else KernelPicking(places, Pooling.of(pooled.grad_fn))
+    return found, images, pooled, kept
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("way", WAYS)
+def test_there_and_back(way: str, name: str, filtered: bool) -> None:
+    found, images, pooled, kept = made(name, way, filtered)
+    zero, bias = pooled.new_zeros(()), torch.arange(5.0, device=DEVICE)
+    assert len(found) == pooled.numel()
+    assert torch.equal(found.pick([last(images.detach()).clone()], None), last(torch.where(kept, pooled, zero)))
+    both = [last(images.detach()), last(torch.ones_like(images))]
+    expected = last(torch.where(kept, pooled + 1 + bias.view(-1, 1, 1), zero))
+    torch.testing.assert_close(found.pick(both, bias), expected)
+    assert torch.equal(found.kept(last(pooled)), last(torch.where(kept, pooled, zero)))
+    grad = torch.randn_like(pooled)
+    back = torch.autograd.grad(pooled, images, torch.where(kept, grad, zero))[0]
+    torch.testing.assert_close(found.spread(last(grad)), last(back))
+
+
+@needs_kernels
+def test_kernels_are_taken_for_single_precision() -> None:
+    images = torch.randn(1, 1, 4, 4, device=DEVICE, requires_grad=True)
+    pooled, index = F.max_pool2d(images, 2, return_indices=True)
+    places = Scattered.of(index[None], index, tuple(images.shape))
+    assert type(picking(places, pooled.grad_fn, images)) is KernelPicking
+    assert type(picking(places, pooled.grad_fn, images.double())) is Picking
