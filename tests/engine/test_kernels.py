@@ -239,6 +239,19 @@ def test_scan(shape: tuple[int, int], scale: float) -> None:
 
 
 @needs_kernels
+@pytest.mark.parametrize("bins", [COMMON, Bins(7, -0.3, 0.7), Bins(40, -0.1, 1.5)], ids=names)
+def test_scan_near_and_far(bins: Bins) -> None:
+    """Elements of a tile reach as far as an edge near zero, beyond all that are compared with, or far beyond them."""
+    width = (bins.high - bins.low) / bins.count
+    for reach in (0.5, 1.5, tables.NEAR, tables.NEAR + 1.5, tables.NEAR * tables.WIDER, 60):
+        g = random(9, 130, seed=3).clamp(-3, 3) * (reach * width / 3)
+        g[0, :2] = torch.tensor([reach * width, -reach * width], device=DEVICE)
+        counts = kernels.scan(g, None, bins, 1.0)[2]
+        assert counts is not None
+        assert counts.tolist() == reference_1d(g, bins)
+
+
+@needs_kernels
 @pytest.mark.parametrize("bins", ALL_BINS, ids=names)
 def test_scan_on_edges(bins: Bins) -> None:
     edges = on_edges(bins)

@@ -21,8 +21,12 @@ def pooled_squares(
     grad: Scattered,
     signs: Tensor | None,
     windows: Windows,
+    rounded: bool,
 ) -> Tensor:
-    """Return sum_nk sign_nk g_nk^2, [O, kernel elements x input channels], the channels last."""
+    """Return sum_nk sign_nk g_nk^2, [O, kernel elements x input channels], the channels last.
+
+    ``rounded``: products may round their inputs to ten bits, as convolutions on this GPU do.
+    """
     from cockpit.engine.pooled_program import pooled_program
 
     columns, samples, channels, places = grad.value.shape
@@ -48,7 +52,7 @@ def pooled_squares(
             *steps,
             grad.shape[3],
             SIGNED=signs is not None,
-            PRECISION="tf32x3",
+            PRECISION=_precision(rounded),
             COLUMNS=COLUMNS,
             PLACES=PLACES,
             WIDTH=WIDTH,
@@ -64,10 +68,7 @@ def squares(
     windows: Windows,
     rounded: bool,
 ) -> Tensor:
-    """The same for gradients at all positions, ``value``, [K, N, O, height, width].
-
-    ``rounded``: products may round their inputs to ten bits, as convolutions on this GPU do.
-    """
+    """The same for gradients at all positions, ``value``, [K, N, O, height, width]."""
     from cockpit.engine.squares_program import squares_program
 
     columns, samples, channels, height, across = value.shape
@@ -93,10 +94,14 @@ def squares(
             *steps,
             across,
             SIGNED=signs is not None,
-            PRECISION="tf32" if rounded else "tf32x3",
+            PRECISION=_precision(rounded),
             **WHOLE,
         )
     return partial.sum(0)
+
+
+def _precision(rounded: bool) -> str:
+    return "tf32" if rounded else "tf32x3"
 
 
 def _pictures(signal: Tensor, windows: Windows) -> tuple[Tensor, Tensor, tuple[int, int, int]]:

@@ -102,17 +102,20 @@ def _by_kernel(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None
     if _broken or not taken:
         return None
     try:
+        rounded = torch.cuda.is_current_stream_capturing() and convolutions_round()
         if isinstance(grad, Scattered) and conv.width <= conv_kernels.NARROW:
-            return conv_kernels.pooled_squares(conv.signal, grad, signs, conv.windows)
-        return _piece_by_piece(conv, grad, signs, room)
+            return conv_kernels.pooled_squares(conv.signal, grad, signs, conv.windows, rounded)
+        return _piece_by_piece(conv, grad, signs, room, rounded)
     except Exception as error:  # the same numbers come without it
         _broken.append(error)
         return None
 
 
-def _piece_by_piece(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, room: int) -> Tensor:
+def _piece_by_piece(
+    conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, room: int, rounded: bool
+) -> Tensor:
     """Some samples at a time where zeros must be filled in."""
-    samples, rounded = len(conv.signal), torch.cuda.is_current_stream_capturing() and convolutions_round()
+    samples = len(conv.signal)
     if not isinstance(grad, Scattered):
         return conv_kernels.squares(conv.signal, grad, signs, conv.windows, rounded)
     each = len(grad) * prod(grad.shape[1:]) * grad.dtype.itemsize

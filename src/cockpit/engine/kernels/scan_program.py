@@ -4,9 +4,12 @@
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 
-from cockpit.engine.kernels.shared_program import RADIUS, clear, folded, settle, tally
+from cockpit.engine.kernels import tables
+from cockpit.engine.kernels.shared_program import BELOW, HEADER, RADIUS, ZERO, clear, counted, folded, number, settle
 
 PIECE = tl.constexpr(1024)
+NEAR = tl.constexpr(tables.NEAR)
+WIDE = tl.constexpr(tables.WIDE)
 
 
 @triton.jit
@@ -17,6 +20,22 @@ def product(x, vectors, columns, inside, ROWS: tl.constexpr, COLUMNS: tl.constex
 
 
 @triton.jit
+def beyond(top, low, high):
+    """Whether a tile may have elements outside [low, high); ``top``: its largest size; NaN: there is no ``high``."""
+    return (((top < high) == 0) & (high == high)) | ((top <= -low) == 0)
+
+
+@triton.jit
+def part(g, first, start, samples, size, factor, begin, COUNT: tl.constexpr, COLUMNS: tl.constexpr):
+    """Some elements of a tile, zeros where there are none."""
+    place = begin + tl.arange(0, COUNT)
+    n = first + place // COLUMNS
+    d = start + place % COLUMNS
+    inside = (n < samples) & (d < size)
+    return tl.load(g + n.to(tl.int64) * size + d, mask=inside, other=0.0).to(tl.float32) * factor
+
+
+@triton.jit
 def look_again(
     g,
     first,
@@ -24,9 +43,9 @@ def look_again(
     samples,
     size,
     factor,
+    x,
+    top,
     seen,
-    minus,
-    found,
     row,
     table,
     WIDTH: tl.constexpr,
@@ -34,15 +53,32 @@ def look_again(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Count what is large in a tile, piece by piece."""
-    for piece in range(0, ROWS * COLUMNS, PIECE):
-        place = piece + tl.arange(0, PIECE)
-        n = first + place // COLUMNS
-        d = start + place % COLUMNS
-        inside = (n < samples) & (d < size)
-        x = tl.load(g + n.to(tl.int64) * size + d, mask=inside, other=0.0).to(tl.float32) * factor
-        seen, minus, found = tally(x, inside, seen, minus, found, row, table, WIDTH, STEPS)
-    return seen, minus, found
+    """Count a tile with elements beyond the first edges, all of which were counted beside zero.
+
+    Edge by edge, those beyond are moved out by one bin; what is left beyond the last edge is looked up, piece by piece.
+    """
+    k = tl.arange(0, WIDTH)
+    below, zero = number(table, BELOW), number(table, ZERO)
+    edges = tl.where(top < tl.load(table + WIDE), NEAR, 0)
+    low = tl.load(table + HEADER + below)
+    high = tl.load(table + HEADER + zero + 1)
+    for _ in range(edges):
+        if beyond(top, low, high):
+            both = tl.sum((x >= high).to(tl.int32) + (x < low).to(tl.int32) * 65536)
+            seen += tl.where(k == zero + 1, both % 65536, 0) - tl.where(k == zero, both % 65536, 0)
+            seen += tl.where(k == below - 1, both // 65536, 0) - tl.where(k == below, both // 65536, 0)
+        zero += 1
+        below = tl.maximum(below - 1, 0)  # below which there is no edge
+        low = tl.load(table + HEADER + below)
+        high = tl.load(table + HEADER + zero + 1)
+    if beyond(top, low, high):
+        for begin in range(0, ROWS * COLUMNS, PIECE):
+            y = part(g, first, start, samples, size, factor, begin, PIECE, COLUMNS)
+            both = tl.sum((y >= high).to(tl.int32) + (y < low).to(tl.int32) * 65536)
+            above, under = both % 65536, both // 65536
+            seen -= tl.where(k == zero, above, 0) + tl.where(k == below, under, 0)
+            seen = counted(y, (y >= high) | (y < low), above + under, seen, row, table, WIDTH, STEPS)
+    return seen
 
 
 @triton.jit(do_not_specialize=["samples", "units", "splits", "tiles_each", "factor"])
@@ -86,8 +122,6 @@ def scan_program(
         clear(row, WIDTH)
         seen = tl.zeros([WIDTH], tl.int32)
         below = tl.zeros([ROWS, COLUMNS // 4], tl.int32)
-        minus = 0
-        found = 0
         radius = tl.load(table + RADIUS)
     for start in range(begin, end, COLUMNS):
         columns = start + tl.arange(0, COLUMNS)
@@ -105,9 +139,10 @@ def scan_program(
             dot3 += product(x, vectors + 3 * size, columns, inside, ROWS, COLUMNS)
         if COUNT:
             below += folded((x < 0.0).to(tl.int32), ROWS, COLUMNS)
-            if (tl.max(tl.abs(x)) < radius) == 0:
-                seen, minus, found = look_again(
-                    g, first, start, samples, size, factor, seen, minus, found, row, table, WIDTH, STEPS, ROWS, COLUMNS
+            top = tl.max(tl.abs(x))
+            if (top < radius) == 0:
+                seen = look_again(
+                    g, first, start, samples, size, factor, x, top, seen, row, table, WIDTH, STEPS, ROWS, COLUMNS
                 )
     to = sums + split.to(tl.int64) * (1 + VECTORS) * samples + n
     tl.store(to, tl.sum(square, axis=1), mask=real)
@@ -121,5 +156,5 @@ def scan_program(
         tl.store(to + 4 * samples, tl.sum(dot3, axis=1), mask=real)
     if COUNT:
         elements = tl.sum(real.to(tl.int32)) * (end - begin)
-        negative = tl.sum(below) - minus
-        settle(row, seen, negative, elements - found - negative, whole, table, WIDTH)
+        negative = tl.sum(below)
+        settle(row, seen, negative, elements - negative, whole, table, WIDTH)

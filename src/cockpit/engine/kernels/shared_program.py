@@ -45,20 +45,24 @@ def bin_of(x, wanted, table, STEPS: tl.constexpr):
 
 @triton.jit
 def tally(x, inside, seen, minus, found, row, table, WIDTH: tl.constexpr, STEPS: tl.constexpr):
-    """Count what is large in a piece: few straight into the row of counts, many in ``seen``.
-
-    Returns ``seen``, and of the large elements met so far, how many are negative and how many there are.
-    """
+    """Count what is large in a piece. Returns counts, how many are negative of it so far, and how many there are."""
     large = (tl.abs(x) >= tl.load(table + RADIUS)) & inside
     both = tl.sum(large.to(tl.int32) + ((x < 0.0) & large).to(tl.int32) * 65536, axis=0)
     many = both % 65536
+    seen = counted(x, large, many, seen, row, table, WIDTH, STEPS)
+    return seen, minus + both // 65536, found + many
+
+
+@triton.jit
+def counted(x, large, many, seen, row, table, WIDTH: tl.constexpr, STEPS: tl.constexpr):
+    """Look up the bins of the large ones: few are counted straight in the row of counts, many in ``seen``."""
     if many > 0:
         k = bin_of(x, large, table, STEPS)
         if many * FEW <= x.shape[0]:
             tl.atomic_add(row + k, large.to(tl.int32), mask=large, sem="relaxed")
         else:
             seen += tl.histogram(tl.where(large, k, WIDTH - 1), WIDTH)  # the last place is no bin
-    return seen, minus + both // 65536, found + many
+    return seen
 
 
 @triton.jit

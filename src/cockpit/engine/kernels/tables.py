@@ -15,7 +15,9 @@ from torch import Tensor
 from cockpit.engine.binning import Bins
 
 HEADER = 16  # numbers before the edges
-RADIUS, GAP, LOW, INVERSE, LAST, BELOW, ZERO = range(7)  # their places
+RADIUS, GAP, LOW, INVERSE, LAST, BELOW, ZERO, WIDE = range(8)  # their places
+NEAR = 6  # edges on either side of zero with which elements are compared; only what lies beyond is looked up
+WIDER = 4  # times as far out, so much lies beyond that comparing is in vain
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def numbers(bins: Bins) -> tuple[NDArray[np.float32], int]:
     radius, below, zero = bins.near_zero
     trusted = _guess_is_near(bins)
     steps = 2 if trusted else max(10, (bins.count - 1).bit_length())  # few values: kernels are built for each
-    values = np.full(HEADER + bins.count + 2**steps, np.nan, np.float32)
+    values = np.full(HEADER + bins.count + max(NEAR + 1, 2**steps), np.nan, np.float32)
     values[RADIUS] = rounded_down(radius)
     values[GAP] = 0.0 if below != zero else -1.0  # products of two numbers must exceed it to have a sign that counts
     values[LOW] = bins.low if trusted else 0.0
@@ -49,6 +51,7 @@ def numbers(bins: Bins) -> tuple[NDArray[np.float32], int]:
     values[BELOW], values[ZERO] = below, zero
     values[HEADER] = -np.inf
     values[HEADER + 1 : HEADER + bins.count] = bins.thresholds
+    values[WIDE] = min(WIDER * NEAR * (bins.high - bins.low) / bins.count, 1e38)
     return values, steps
 
 
