@@ -15,7 +15,7 @@ demo: $(STAMP)
 	$(BIN)/cockpit demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -rs
+	$(BIN)/python -m pytest -q -rs -n 2 --dist worksteal
 
 # What watching costs on this machine, in about ten minutes; BENCH="--all --out FILE" for everything, into a file.
 bench: $(STAMP)

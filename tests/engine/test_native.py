@@ -129,6 +129,15 @@ def test_a_vector_is_made_orthogonal_to_rows(size: int, count: int, newest: int)
     assert float((exact @ vector.double()).abs().max()) < 1e-6 * (1 + float(found[-1]))
 
 
+@pytest.mark.parametrize(("size", "count", "kept"), [(5, 1, 1), (512, 3, 3), (513, 4, 2), (200_003, 8, 4)])
+def test_rows_are_mixed_in_their_own_place(size: int, count: int, kept: int) -> None:
+    rows, mix = numbers((count, size), "plain"), numbers((count, kept), "plain").mT
+    expected, rest = mix.double() @ rows.double(), rows[kept:].clone()
+    native.mix_rows(rows, mix)
+    torch.testing.assert_close(rows[:kept].double(), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(rows[kept:], rest)
+
+
 def test_moments_of_weighted_rows() -> None:
     rows, weights = torch.randn(3, 8), torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
     totals = (weights[:, None] * rows.double()).sum(0)

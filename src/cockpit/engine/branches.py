@@ -111,12 +111,10 @@ def meet() -> None:
 def streams(device: torch.device) -> list[Any]:
     """Where graphs are recorded, the trunk first; of a kind that training hardly uses, and could be in the way of.
 
-    What waits for the trunk waits longest, so it goes first where both could go on.
-
     For products of matrices a workspace belongs to each. It is made while a first graph is recorded, which is kept: so
     it stays where later recordings know it, whatever becomes of them.
     """
-    found = [torch.cuda.Stream(device, priority=-1 if place else -2) for place in range(1 + STREAMS)]
+    found = [torch.cuda.Stream(device, priority=-1) for _ in range(1 + STREAMS)]
     trunk, first, one = found[0], torch.cuda.CUDAGraph(), torch.ones(1, 1, dtype=torch.float32, device=device)
     torch.mm(one, one)  # not yet there: its own workspace must be made below
     trunk.wait_stream(torch.cuda.current_stream(device))

@@ -85,6 +85,9 @@ class Basis:
         """Keep sum_i c_ij q_i for the columns j of [size, new size] instead; on a CPU, a piece of all at a time."""
         mix, old = self._told(coefficients.T), self._room[: self.size]
         self.size = len(mix)
+        if native.usable(old):
+            native.mix_rows(old, mix)
+            return
         for piece in old.split(CHUNK, 1) if old.device.type == "cpu" else [old]:
             piece[: self.size] = mix @ piece
 
@@ -146,40 +149,81 @@ def largest(
     largest, so none is passed over where they changed places. The caller mixes in noise: a start inside an invariant
     subspace would never look elsewhere. ``product`` returns a tensor of its own.
     """
-    size, basis, inside = start.numel(), Basis(start), Projection()
-    ahead, least = AHEAD.get(start.device.type, 1), min(size, LEAST)
+    search = _Search(product, Basis(start), generator, tolerance, limit, asymmetry)
     del start  # a vector less while products are taken
-    products, coupling, begun = 0, None, None
-    while True:
-        free, soon = basis.most - basis.size + 1, max(ahead, least - products) if ahead > 1 else 1
-        images = _take(product, basis, min(free, soon), coupling is None, begun, ahead > 1)
-        begun = images.begun
-        products += len(images.numbers)
-        image, beta, closed = images.last, 0.0, False
-        for along, beta in images.numbers:
-            basis.size = len(along)  # what was made beyond was made too soon, if the search turns here
-            if not beta < float("inf"):
-                return Eigenpair(float("nan"), image, products, float("nan"))
-            inside.add(along, asymmetry, coupling)
-            coupling = beta
-            closed = beta <= 1e-12 * max(1e-30, inside.scale)  # an invariant subspace
-            if closed:
-                break
-        values, vectors = inside.solve()
-        value, widest, residual = float(values[-1]), float(abs(values).max()), beta * abs(float(vectors[-1, -1]))
-        small = residual <= SMALL * tolerance * max(abs(value), FLAT * widest)
-        if (small and products >= least) or basis.size >= size or products >= limit:
-            return Eigenpair(value, basis.combine(_mixed(vectors)), products, residual)
-        if closed:  # look outside it, and carefully: there may be more of them
-            ahead, begun = 1, None
-            image = torch.randn(size, generator=generator, dtype=torch.float64, device=generator.device).to(image)
-            parts = [_orthogonalise(image, basis, basis.size)]
-            beta, coupling = _look(parts, _sent(parts))[0][1], 0.0
+    while (found := search.advance()) is None:
+        pass
+    return found
+
+
+class _Search:
+    """A basis that grows until its best approximation of the largest eigenvector is good enough."""
+
+    def __init__(
+        self,
+        product: Callable[[Tensor], Tensor],
+        basis: Basis,
+        generator: torch.Generator,
+        tolerance: float,
+        limit: int,
+        asymmetry: float,
+    ) -> None:
+        self._product, self._basis, self._generator = product, basis, generator
+        self._tolerance, self._limit, self._asymmetry = tolerance, limit, asymmetry
+        self._inside, self._size = Projection(), basis.last.numel()
+        self._ahead, self._least = AHEAD.get(basis.last.device.type, 1), min(self._size, LEAST)
+        self._products = 0
+        self._coupling: float | None = None  # of the last two vectors; None: the last is coupled to all others
+        self._begun: Tensor | None = None  # the product of the next vector
+
+    def advance(self) -> Eigenpair | None:
+        """Take some products and look at them; None: go on."""
+        basis, together = self._basis, self._ahead > 1
+        free, soon = basis.most - basis.size + 1, max(self._ahead, self._least - self._products) if together else 1
+        images = _take(self._product, basis, min(free, soon), self._coupling is None, self._begun, together)
+        self._begun = images.begun
+        self._products += len(images.numbers)
+        beta, closed = self._add(images.numbers)
+        if not beta < float("inf"):
+            return Eigenpair(float("nan"), images.last, self._products, float("nan"))
+        values, vectors = self._inside.solve()
+        residual = beta * abs(float(vectors[-1, -1]))
+        if self._done(values, residual):
+            return Eigenpair(float(values[-1]), basis.combine(_mixed(vectors)), self._products, residual)
+        image, beta = self._elsewhere(images.last) if closed else (images.last, beta)
         if basis.size >= basis.most:
             basis.replace(vectors[:, -KEPT:])
-            inside.matrix, coupling = np.diag(values[-KEPT:]), None
+            self._inside.matrix, self._coupling = np.diag(values[-KEPT:]), None
         basis.append(image, beta)
-        del image, images
+        return None
+
+    def _add(self, numbers: Sequence[tuple[list[float], float]]) -> tuple[float, bool]:
+        """What is left of the last image, and whether that is nothing: the basis spans an invariant subspace."""
+        beta, closed = 0.0, False
+        for along, beta in numbers:
+            self._basis.size = len(along)  # what was made beyond was made too soon, if the search turns here
+            if not beta < float("inf"):
+                break
+            self._inside.add(along, self._asymmetry, self._coupling)
+            self._coupling = beta
+            closed = beta <= 1e-12 * max(1e-30, self._inside.scale)
+            if closed:
+                break
+        return beta, closed
+
+    def _done(self, values: Matrix, residual: float) -> bool:
+        value, widest = float(values[-1]), float(abs(values).max())
+        small = residual <= SMALL * self._tolerance * max(abs(value), FLAT * widest)
+        enough = self._basis.size >= self._size or self._products >= self._limit
+        return enough or (small and self._products >= self._least)
+
+    def _elsewhere(self, like: Tensor) -> tuple[Tensor, float]:
+        """Look outside an invariant subspace, and carefully: there may be more of them."""
+        self._ahead, self._begun, self._coupling = 1, None, 0.0
+        noise = torch.randn(self._size, generator=self._generator, dtype=torch.float64, device=self._generator.device)
+        image = noise.to(like)
+        parts = [_orthogonalise(image, self._basis, self._basis.size)]
+        return image, _look(parts, _sent(parts))[0][1]
 
 
 class Images(NamedTuple):

@@ -21,6 +21,7 @@ __all__ = [
     "centres",
     "cross_entropy",
     "joint_counts",
+    "mix_rows",
     "moments",
     "motion",
     "noise_to_curvature",
@@ -209,6 +210,11 @@ def orthogonalise(rows: Tensor, vector: Tensor, newest: int) -> Tensor:
     found = _room(len(rows) + 1)
     call("orthogonalise", rows, vector.numel(), len(rows), newest, vector, found, _threads(vector.numel()))
     return found
+
+
+def mix_rows(rows: Tensor, mix: Tensor) -> None:
+    """Put sum_i mix_ki row_i in place of the first of the rows [n, D], for ``mix`` [k, n] with a small k."""
+    call("mix_rows", rows, rows.shape[1], len(rows), len(mix), mix.contiguous(), _threads(rows.numel()))
 
 
 def motion(

@@ -1,4 +1,5 @@
-/* A vector made orthogonal to others: all of them are read three times, a block that stays in the cache at a time. */
+/* A vector made orthogonal to others: all of them are read three times, a block that stays in the cache at a time.
+ * Others in place of some of them: read and written once. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -58,5 +59,37 @@ int orthogonalise(const float *rows, int64_t size, int64_t count, int64_t newest
   for (int64_t i = count - newest; i < count; i++) found[i] += parts[i];
   found[count] = sqrt(left[count]);
   free(room);
+  return 0;
+}
+
+#define MIXED 512 /* numbers of a block of all results, of which there are few */
+
+typedef struct {
+  float *rows; /* [count, size] */
+  int64_t size, count, kept;
+  const float *mix; /* [kept, count] */
+} blend;
+
+static void blend_over(void *given, int64_t begin, int64_t end, int which) {
+  (void)which;
+  blend *t = given;
+  float room[t->kept][MIXED];
+  for (int64_t at = begin * MIXED; at < end * MIXED && at < t->size; at += MIXED) {
+    int64_t n = t->size - at < MIXED ? t->size - at : MIXED;
+    for (int64_t k = 0; k < t->kept; k++) {
+      memset(room[k], 0, sizeof(float) * (size_t)n);
+      for (int64_t i = 0; i < t->count; i++) {
+        const float *row = t->rows + i * t->size + at, part = t->mix[k * t->count + i];
+        for (int64_t j = 0; j < n; j++) room[k][j] += part * row[j];
+      }
+    }
+    for (int64_t k = 0; k < t->kept; k++) memcpy(t->rows + k * t->size + at, room[k], sizeof(float) * (size_t)n);
+  }
+}
+
+/* Put sum_i mix_ki row_i in place of the first ``kept`` rows. */
+int mix_rows(float *rows, int64_t size, int64_t count, int64_t kept, const float *mix, int threads) {
+  blend t = {rows, size, count, kept, mix};
+  spread(blend_over, &t, (size + MIXED - 1) / MIXED, threads);
   return 0;
 }

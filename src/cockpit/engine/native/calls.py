@@ -29,6 +29,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "centres": [POINTER, WHOLE, WHOLE, POINTER],
     "vector_sums": [*[POINTER] * 3, WHOLE, FLAG, POINTER, FLAG],
     "motion": [*[POINTER] * 5, WHOLE, WHOLE, POINTER, FLAG],
+    "mix_rows": [POINTER, *[WHOLE] * 3, POINTER, FLAG],
     "orthogonalise": [POINTER, *[WHOLE] * 3, POINTER, POINTER, FLAG],
     "noise_to_curvature": [POINTER, POINTER, WHOLE, DOUBLE, POINTER, FLAG],
     "signal_to_noise": [POINTER, POINTER, WHOLE, *[DOUBLE] * 3, POINTER, FLAG],
