@@ -205,7 +205,7 @@ def test_a_bad_batch_axis(axis: Any) -> None:
     refused_option(("batch_axis", repr(axis), "0 or more"), batch_axis=axis)
 
 
-@pytest.mark.parametrize("step", [-1, 0.5, "first", None, True])
+@pytest.mark.parametrize("step", [-1, 0.5, "first", None, True, 2**63])
 def test_a_bad_first_step(step: Any) -> None:
     refused_option(("step", repr(step), "0 or more"), step=step)
 

@@ -114,7 +114,7 @@ def test_log_refuses_the_name_of_a_quantity() -> None:
         pit.log(GradNorm=1.0)
 
 
-@pytest.mark.parametrize("step", [-1, "x", 0.5, True])
+@pytest.mark.parametrize("step", [-1, "x", 0.5, True, 2**70])
 def test_log_refuses_a_bad_step(step: Any) -> None:
     pit = watched(draw(4))
     with pytest.raises(CockpitError, match="step"):

@@ -182,7 +182,7 @@ class Watch:
     def log(self, /, step: int | None = None, **metrics: Any) -> None:
         """Record numbers of your own beside the quantities, under the last finished step or the one given."""
         if step is not None and not whole(step, 0):
-            raise CockpitError(f"log(step={step!r}): give the number of a step, 0 or more")
+            raise CockpitError(f"log(step={step!r}): give the number of a step, 0 or more and below 2^63")
         self._tracker.log(max(self.step - 1, self._first) if step is None else step, metrics)
         if self._closed and self._recording is not None:
             log.warning(

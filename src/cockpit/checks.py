@@ -50,11 +50,11 @@ def check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, st
     if scaler is not None and not (hasattr(scaler, "get_scale") and hasattr(scaler, "is_enabled")):
         raise CockpitError(f"scaler is {scaler!r}; give the torch.amp.GradScaler itself")
     if not whole(step, 0):
-        raise CockpitError(f"step is {step!r}; give the number of the first step, 0 or more")
+        raise CockpitError(f"step is {step!r}; give the number of the first step, 0 or more and below 2^63")
     if steps is not None and not whole(steps, 1):
         raise CockpitError(f"steps is {steps!r}; give the number of steps that training will take, or None")
 
 
 def whole(value: Any, least: int) -> bool:
-    """Whether this is a whole number, and not below ``least``."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    """Whether this is a whole number, not below ``least`` and not too large to be stored."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63

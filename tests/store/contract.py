@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 from cockpit.core.recorded import Recorded
 from cockpit.store import StoredRun, Writer, create
+from cockpit.store.item import Item, Layout
 
 EDGES = np.linspace(-1, 1, 5)
 UNEVEN = np.array([0.0, 0.1, 1.0, 10.0, 11.0])
@@ -227,6 +228,34 @@ class StoreContract:
         assert run.scalar("Loss").steps.tolist() == [0, 1, 2, 3, 4]
         assert run.scalar("B").steps.tolist() == [4]
         assert writer.lost == 1
+
+    def test_a_step_that_cannot_be_stored_leaves_those_beside_it_readable(self, folder: Path, writer: Writer) -> None:
+        writer.append([loss(0), Record(2**70, "A", Kind.SCALAR, 2.0), Record(2**70, "B", Kind.SCALAR, 2.0)])
+        writer.append([loss(1), Record(1, "A", Kind.SCALAR, 1.0)])
+        writer.close()
+        run = StoredRun(folder)
+        assert run.scalar("Loss").steps.tolist() == [0, 1]
+        assert run.scalar("A").steps.tolist() == [1]
+        assert (writer.lost, run.state) == (2, "finished")
+
+    def test_frames_whose_layout_cannot_be_stored_are_not_written(
+        self, folder: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write = writer._pump._file.write
+
+        def picky(items: Sequence[Item]) -> None:
+            if any(isinstance(item, Layout) and '"B"' in item.text for item in items):
+                raise ValueError("no")
+            write(items)
+
+        monkeypatch.setattr(writer._pump._file, "write", picky)
+        writer.append([loss(0), Record(1, "B", Kind.SCALAR, 1.0), Record(2, "B", Kind.SCALAR, 1.0), loss(3)])
+        writer.append([loss(4)])
+        writer.close()
+        run = StoredRun(folder)
+        assert run.scalar("Loss").steps.tolist() == [0, 3, 4]
+        assert (list(run.kinds), run.damaged) == (["Loss"], None)
+        assert writer.lost == 2
 
     # ---- continuing
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -24,13 +24,20 @@ class Packer:
     def __init__(self, attempt: int, next_layout: int) -> None:
         self._attempt, self._next = attempt, next_layout
         self._known: dict[Any, int] = {}
+        self._sizes: dict[int, int] = {}  # records of a frame with this layout
         self._shapes: dict[tuple[str, Kind], tuple[node.Node, node.Node]] = {}
         self._templates: dict[tuple[str, ...], Template] = {}  # by names; all hold as long as nothing above changes
         self._steady = False  # nothing has changed in the frame under way
 
     def again(self) -> "Packer":
         """Begin anew: what this one gave out was not written."""
-        return Packer(self._attempt, self._next)
+        new = Packer(self._attempt, self._next)
+        new._sizes = self._sizes
+        return new
+
+    def records(self, items: Iterable[Item]) -> int:
+        """How many records these items hold."""
+        return sum(self._sizes[item.layout] for item in items if isinstance(item, Frame))
 
     def pack(self, records: Sequence[Record], time: float) -> list[Item]:
         """Return the frames of some records, new layouts before them."""
@@ -63,6 +70,7 @@ class Packer:
         if number is None:
             text = json.dumps(layout, separators=(",", ":"))
             number = self._known[key] = self._next
+            self._sizes[number] = len(records)
             self._next += 1
             self._change()
             yield Layout(number, text)

@@ -15,7 +15,7 @@ from typing import Any
 from cockpit.core.record import Record
 from cockpit.store import metadata
 from cockpit.store.backend import Log
-from cockpit.store.item import Attempt, Frame, Item, Meta
+from cockpit.store.item import Attempt, Frame, Item, Layout, Meta
 from cockpit.store.layout import Packer
 from cockpit.store.lock import Lock, Pulse, host
 from cockpit.store.queue import Queue
@@ -40,7 +40,7 @@ class Pump:
         self._attempt, self._file, self._lock = attempt, file, lock
         self._packer = Packer(attempt.id, file.kept.next_layout)
         self._identity = _identity(file.path)
-        self._pending: tuple[list[Item], int] = [], 0
+        self._batches: deque[list[Item]] = deque()  # packed, each to be written as a whole
         self._metadata: deque[Meta] = deque()
         self._git: threading.Thread | None = None
         self._end: tuple[str, str | None] | None = None
@@ -124,30 +124,41 @@ class Pump:
     def _flush(self) -> None:
         """Write until nothing waits, or until the disk refuses."""
         while True:
-            if self._pending == ([], 0):
-                self._pending = self._pack()
-            if self._gone() or self._pending == ([], 0):
+            if not self._batches:
+                self._batches.extend(self._pack())
+            if self._gone() or not self._batches:
                 return
             try:
-                self._file.write(self._pending[0])
+                self._file.write(self._batches[0])
             except TROUBLE as error:
                 return self._refused(error)
             except Exception as error:  # a number that does not fit, or the like
-                self._drop(self._pending[1], error)
-                self._packer = self._packer.again()
-            else:
-                self._frames += sum(isinstance(item, Frame) for item in self._pending[0])
-            self._pending = [], 0
+                self._sort_out(self._batches.popleft(), error)
+                continue
+            self._frames += sum(isinstance(item, Frame) for item in self._batches.popleft())
             self._accepted()
 
-    def _pack(self) -> tuple[list[Item], int]:
+    def _sort_out(self, items: list[Item], error: Exception) -> None:
+        """Find the one that does not fit: it must not take the others with it."""
+        if len(items) > 1:
+            self._batches.extendleft([item] for item in reversed(items))
+            return
+        if isinstance(items[0], Layout):  # nobody could read what is written with it
+            useless = [
+                batch for batch in self._batches if isinstance(batch[0], Frame) and batch[0].layout == items[0].id
+            ]
+            self._batches = deque(batch for batch in self._batches if batch not in useless)
+            items = [item for batch in useless for item in batch]
+            self._packer = self._packer.again()
+        self._drop(self._packer.records(items), error)
+
+    def _pack(self) -> list[list[Item]]:
         items: list[Item] = []
         while self._metadata:
             items.append(self._metadata.popleft())
-        taken = self.queue.take()
-        for entry in taken:
+        for entry in self.queue.take():
             items.extend(self._packed(entry.records, entry.time))
-        return items, sum(len(entry.records) for entry in taken)
+        return [items] if items else []
 
     def _packed(self, records: Sequence[Record], time: float) -> list[Item]:
         try:
@@ -173,9 +184,13 @@ class Pump:
 
     def _stop(self, problem: str) -> None:
         self.problem, self._identity = problem, None
-        self.queue.lose(self._pending[1])
-        self._pending = [], 0
+        self._lose()
         self.queue.close()
+
+    def _lose(self) -> None:
+        """What is packed will not be written."""
+        self.queue.lose(sum(map(self._packer.records, self._batches)))
+        self._batches.clear()
 
     def _refused(self, error: Exception) -> None:
         self._delay = min(SLOWEST, 2 * self._delay)
@@ -209,7 +224,7 @@ class Pump:
 
     def _finish(self) -> None:
         state, reason = self._end or ("crashed", self.problem)
-        self.queue.lose(self._pending[1])
+        self._lose()
         self.queue.close()
         if self.queue.lost > self._told or self.problem is not None:
             log.warning("%s is closed; %s", self.folder, self._loss())
