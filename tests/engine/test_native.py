@@ -129,6 +129,21 @@ def test_a_vector_is_made_orthogonal_to_rows(size: int, count: int, newest: int)
     assert float((exact @ vector.double()).abs().max()) < 1e-6 * (1 + float(found[-1]))
 
 
+@pytest.mark.parametrize(
+    ("samples", "rows", "columns"), [(1, 1, 1), (3, 5, 2), (16, 8, 9), (17, 130, 1), (31, 257, 16), (128, 784, 10)]
+)
+def test_products_of_inner_products_of_all_pairs(samples: int, rows: int, columns: int) -> None:
+    row, col = numbers((samples, rows + 3), "plain")[:, :rows], numbers((columns, samples), "plain").mT
+    each = (row.double() @ row.double().mT) * (col.double() @ col.double().mT)
+    sums, norms = native.pair_products(row, col, 0.25)
+    scale = float(each.abs().sum(1).max())
+    torch.testing.assert_close(sums.double(), 0.25 * each.sum(1), rtol=0, atol=1e-6 * scale)
+    torch.testing.assert_close(norms.double(), each.diagonal(), rtol=2e-6, atol=0)
+    again = native.pair_products(row, col, 0.25)
+    assert torch.equal(sums, again[0])
+    assert torch.equal(norms, again[1])
+
+
 @pytest.mark.parametrize(("size", "count", "kept"), [(5, 1, 1), (512, 3, 3), (513, 4, 2), (200_003, 8, 4)])
 def test_rows_are_mixed_in_their_own_place(size: int, count: int, kept: int) -> None:
     rows, mix = numbers((count, size), "plain"), numbers((count, kept), "plain").mT

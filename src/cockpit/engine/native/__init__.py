@@ -29,6 +29,7 @@ __all__ = [
     "outer_counts",
     "pack",
     "packable",
+    "pair_products",
     "problem",
     "repeated",
     "row_products",
@@ -46,6 +47,7 @@ __all__ = [
 
 FEW = 2**12  # numbers up to which torch takes longer to begin than a loop to end
 
+PANEL = 16  # rows whose numbers are laid out side by side
 SIDE_BY_SIDE = 8  # products that are compared at once; where signs decide, even more
 
 _room = partial(torch.empty, dtype=torch.float64, device=torch.device("cpu"))  # whatever the user's defaults are
@@ -114,6 +116,17 @@ def row_products(one: Tensor, other: Tensor, factor: float = 1.0) -> Tensor:
     found = _room(len(one), dtype=torch.float32)
     call("row_products", one, one.stride(0), other, other.stride(0), *one.shape, factor, found)
     return found
+
+
+def pair_products(row: Tensor, col: Tensor, factor: float) -> tuple[Tensor, Tensor]:
+    """factor * sum_m <row_n, row_m> <col_n, col_m>, and <row_n, row_n> <col_n, col_n>; [N] each."""
+    row, col = _rows(row), _rows(col)
+    samples, width = len(row), row.shape[1] + col.shape[1]
+    sums, norms = _room(2, samples, dtype=torch.float32).unbind()
+    room = _room(-(-samples // PANEL) * PANEL, width, dtype=torch.float32)
+    sizes = row, row.stride(0), row.shape[1], col, col.stride(0), col.shape[1], samples
+    call("pair_products", *sizes, factor, sums, norms, room, _threads(samples * width))
+    return sums, norms
 
 
 def moments(rows: Tensor, weights: Tensor | None = None) -> Tensor:
