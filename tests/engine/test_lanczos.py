@@ -148,5 +148,6 @@ def test_numbers_are_sent_before_the_next_product_is_begun(monkeypatch: pytest.M
     found = largest(product, torch.randn(40, generator=generator, dtype=torch.float64), generator)
     sent = [place for place, what in enumerate(told) if what == "sent"]
     assert len(sent) > 1
-    assert told[sent[0] + 1] == "product"
+    assert sent[0] == lanczos.LEAST  # as many products as are looked at, and not one more
+    assert told[sent[0] + 1] == told[-1] == "product"
     assert told.count("product") == found.products + 1  # the last was begun in vain

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from tests.engine.triton_here import DEVICE, its_own_words, needs_kernels
 from torch import Tensor
 
-from cockpit.engine.picking import KernelPicking, Picking, Pooling, picking
+from cockpit.engine.picking import KernelPicking, Picking, picking
 from cockpit.engine.scattered import Scattered
 
 pytestmark = its_own_words
@@ -35,7 +35,7 @@ def made(name: str, way: str, filtered: bool) -> tuple[Picking, Tensor, Tensor, 
     places = Scattered.of(index[None], index, tuple(images.shape))
     if filtered:
         places = places.where_kept(kept.flatten(2))
-    found = Picking(places) if way == "torch" else KernelPicking(places, Pooling.of(pooled.grad_fn))
+    found = Picking(places) if way == "torch" else KernelPicking(places, pooled.grad_fn)
     return found, images, pooled, kept
 
 

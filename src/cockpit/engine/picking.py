@@ -1,7 +1,6 @@
 """What max-pooling picks of images with the channels last, and the way back: by a kernel each, or by torch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import torch
@@ -11,27 +10,10 @@ from cockpit.engine import kernels
 from cockpit.engine.graph import Node
 from cockpit.engine.kernels.devices import on
 from cockpit.engine.scattered import Scattered
+from cockpit.engine.windows import Windows
 
 BLOCK = 1024
 MOST = 2**31 - BLOCK  # numbers of images that the kernels count
-
-
-@dataclass(frozen=True, slots=True)
-class Pooling:
-    """The windows of max-pooling, down and across."""
-
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    over: tuple[int, ...]  # windows that may hold one place
-    counts: tuple[int, ...]
-
-    @classmethod
-    def of(cls, node: Node) -> "Pooling":
-        """Read autograd's node."""
-        kernel, stride = _pair(node._saved_kernel_size), _pair(node._saved_stride or node._saved_kernel_size)
-        sizes = zip(kernel, _pair(node._saved_dilation), stride, strict=True)
-        over = tuple(-(-(spread * (size - 1) + 1) // step) for size, spread, step in sizes)
-        return cls(stride, _pair(node._saved_padding), over, tuple(node._saved_result1.shape[2:]))
 
 
 class Picking:
@@ -68,9 +50,9 @@ class Picking:
 class KernelPicking(Picking):
     """The same in one pass each."""
 
-    def __init__(self, places: Scattered, pooling: Pooling) -> None:
+    def __init__(self, places: Scattered, pool: Node) -> None:
         super().__init__(places)
-        self._image, self._pooling = places.shape[2:], pooling
+        self._windows, self._sizes = Windows.of_pooling(pool), (*places.shape[2:], *pool._saved_result1.shape[2:])
         self._places = (self._places if self._kept is None else self._places.masked_fill_(~self._kept, -1)).int()
 
     def pick(self, images: Sequence[Tensor], bias: Tensor | None) -> Tensor:
@@ -98,7 +80,7 @@ class KernelPicking(Picking):
         from cockpit.engine.pick_program import spread_program
 
         found = torch.empty(self._size, dtype=torch.float32, device=self._places.device)
-        windows = self._pooling
+        windows = self._windows
         with on(found.device):
             spread_program[(-(-self._size // BLOCK),)](
                 values,
@@ -106,25 +88,20 @@ class KernelPicking(Picking):
                 found,
                 self._size,
                 self.channels,
-                *self._image,
-                *windows.counts,
+                *self._sizes,
                 STRIDE=windows.stride[0],
                 STRIDE_ACROSS=windows.stride[1],
                 PADDING=windows.padding[0],
                 PADDING_ACROSS=windows.padding[1],
-                OVER=windows.over[0],
-                OVER_ACROSS=windows.over[1],
+                OVER=windows.holding[0],
+                OVER_ACROSS=windows.holding[1],
                 BLOCK=BLOCK,
             )
         return found
 
 
-def _pair(sizes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(sizes) if len(sizes) == 2 else (sizes[0], sizes[0])
-
-
 def picking(places: Scattered, pool: Node, like: Tensor) -> Picking:
     """By kernels where they run, and count to the last place."""
     if like.dtype == torch.float32 and kernels.usable(like) and prod(places.shape) < MOST:
-        return KernelPicking(places, Pooling.of(pool))
+        return KernelPicking(places, pool)
     return Picking(places)

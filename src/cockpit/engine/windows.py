@@ -1,5 +1,6 @@
 """The windows of a convolution or of max-pooling."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cockpit.engine.graph import Node
@@ -18,3 +19,19 @@ class Windows(NamedTuple):
         """Of a convolution, from autograd's node."""
         kernel = node._saved_weight.shape[2:]
         return cls(*map(tuple, (kernel, node._saved_stride, node._saved_padding, node._saved_dilation)))
+
+    @classmethod
+    def of_pooling(cls, node: Node) -> "Windows":
+        """Of max-pooling of images, from autograd's node; without a stride, windows lie side by side."""
+        kernel = node._saved_kernel_size
+        return cls(*map(_pair, (kernel, node._saved_stride or kernel, node._saved_padding, node._saved_dilation)))
+
+    @property
+    def holding(self) -> tuple[int, ...]:
+        """How many windows may hold one place, along each axis."""
+        sizes = zip(self.kernel, self.dilation, self.stride, strict=True)
+        return tuple(-(-(spread * (size - 1) + 1) // step) for size, spread, step in sizes)
+
+
+def _pair(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sizes) if len(sizes) == 2 else (sizes[0], sizes[0])

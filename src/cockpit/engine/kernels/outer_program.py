@@ -49,6 +49,83 @@ def look_again(
     return seen, minus, found
 
 
+@triton.jit
+def extremes(col, inputs, COLUMNS: tl.constexpr):
+    """The largest size in a vector, the smallest that is not zero, and how many are above and below zero."""
+    highest = tl.zeros([COLUMNS], tl.float32)
+    lowest = tl.full([COLUMNS], float("inf"), tl.float32)
+    ups = tl.zeros([COLUMNS], tl.int32)
+    downs = tl.zeros([COLUMNS], tl.int32)
+    for start in range(0, inputs, COLUMNS):
+        i = start + tl.arange(0, COLUMNS)
+        c = tl.load(col + i, mask=i < inputs, other=0.0).to(tl.float32)
+        highest = tl.maximum(highest, tl.abs(c))
+        lowest = tl.minimum(lowest, tl.where(c != 0.0, tl.abs(c), float("inf")))
+        ups += (c > 0.0).to(tl.int32)
+        downs += (c < 0.0).to(tl.int32)
+    return tl.max(highest, axis=0), tl.min(lowest, axis=0), tl.sum(ups, axis=0), tl.sum(downs, axis=0)
+
+
+@triton.jit
+def count_mixed(
+    row,
+    begin,
+    end,
+    col,
+    inputs,
+    factor,
+    top,
+    bottom,
+    radius,
+    seen,
+    counts,
+    table,
+    WIDTH: tl.constexpr,
+    STEPS: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Count the products of rows that signs do not decide: the large ones, those below zero, and the others."""
+    below = tl.zeros([COLUMNS], tl.int32)
+    rest = 0
+    minus = 0
+    found = 0
+    for first in range(begin, end, ROWS):
+        some, unclear = row_elements(row, first + tl.arange(0, ROWS), end, factor, top, bottom, table)
+        lines = tl.sum(unclear.to(tl.int32), axis=0)
+        if lines > 0:
+            rest += lines * inputs
+            some = tl.where(unclear, some, 0.0)
+            for start in range(0, inputs, COLUMNS):
+                i = start + tl.arange(0, COLUMNS)
+                c = tl.load(col + i, mask=i < inputs, other=0.0).to(tl.float32)
+                x = some[:, None] * c[None, :]
+                below += tl.sum((x < 0.0).to(tl.int32), axis=0)
+                if (tl.max(tl.abs(x)) < radius) == 0:
+                    seen, minus, found = look_again(
+                        row,
+                        first,
+                        end,
+                        col,
+                        start,
+                        inputs,
+                        factor,
+                        top,
+                        bottom,
+                        seen,
+                        minus,
+                        found,
+                        counts,
+                        table,
+                        WIDTH,
+                        STEPS,
+                        ROWS,
+                        COLUMNS,
+                    )
+    negative = tl.sum(below) - minus
+    return seen, negative, rest - found - negative
+
+
 @triton.jit(do_not_specialize=["outputs", "units", "blocks", "rows_each", "factor"])
 def outer_program(
     row,
@@ -80,23 +157,7 @@ def outer_program(
     radius = tl.load(table + RADIUS)
     begin = pid % blocks * rows_each
     end = tl.minimum(begin + rows_each, outputs)
-
-    highest = tl.zeros([COLUMNS], tl.float32)
-    lowest = tl.full([COLUMNS], float("inf"), tl.float32)
-    ups = tl.zeros([COLUMNS], tl.int32)
-    downs = tl.zeros([COLUMNS], tl.int32)
-    for start in range(0, inputs, COLUMNS):
-        i = start + tl.arange(0, COLUMNS)
-        c = tl.load(col + i, mask=i < inputs, other=0.0).to(tl.float32)
-        highest = tl.maximum(highest, tl.abs(c))
-        lowest = tl.minimum(lowest, tl.where(c != 0.0, tl.abs(c), float("inf")))
-        ups += (c > 0.0).to(tl.int32)
-        downs += (c < 0.0).to(tl.int32)
-    top = tl.max(highest, axis=0)
-    bottom = tl.min(lowest, axis=0)
-    up = tl.sum(ups, axis=0)
-    down = tl.sum(downs, axis=0)
-
+    top, bottom, up, down = extremes(col, inputs, COLUMNS)
     o = begin + tl.arange(0, MOST)
     r, mixed = row_elements(row, o, end, factor, top, bottom, table)
     plain = (mixed == 0) & (o < end)
@@ -106,43 +167,9 @@ def outer_program(
     other = tl.sum(plain.to(tl.int32), axis=0) * inputs - negative
 
     if tl.sum(mixed.to(tl.int32), axis=0) > 0:
-        below = tl.zeros([COLUMNS], tl.int32)
-        rest = 0
-        minus = 0
-        found = 0
-        for first in range(begin, end, ROWS):
-            some, unclear = row_elements(row, first + tl.arange(0, ROWS), end, factor, top, bottom, table)
-            lines = tl.sum(unclear.to(tl.int32), axis=0)
-            if lines > 0:
-                rest += lines * inputs
-                some = tl.where(unclear, some, 0.0)
-                for start in range(0, inputs, COLUMNS):
-                    i = start + tl.arange(0, COLUMNS)
-                    c = tl.load(col + i, mask=i < inputs, other=0.0).to(tl.float32)
-                    x = some[:, None] * c[None, :]
-                    below += tl.sum((x < 0.0).to(tl.int32), axis=0)
-                    if (tl.max(tl.abs(x)) < radius) == 0:
-                        seen, minus, found = look_again(
-                            row,
-                            first,
-                            end,
-                            col,
-                            start,
-                            inputs,
-                            factor,
-                            top,
-                            bottom,
-                            seen,
-                            minus,
-                            found,
-                            counts,
-                            table,
-                            WIDTH,
-                            STEPS,
-                            ROWS,
-                            COLUMNS,
-                        )
-        minus = tl.sum(below) - minus
+        seen, minus, more = count_mixed(
+            row, begin, end, col, inputs, factor, top, bottom, radius, seen, counts, table, WIDTH, STEPS, ROWS, COLUMNS
+        )
         negative += minus
-        other += rest - found - minus
+        other += more
     settle(counts, seen, negative, other, whole, table, WIDTH)

@@ -20,6 +20,47 @@ def product(x, vectors, columns, inside, ROWS: tl.constexpr, COLUMNS: tl.constex
 
 
 @triton.jit
+def multiply(
+    x,
+    vectors,
+    size,
+    columns,
+    inside,
+    dot0,
+    dot1,
+    dot2,
+    dot3,
+    VECTORS: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Add a tile's products with the vectors."""
+    if VECTORS > 0:
+        dot0 += product(x, vectors, columns, inside, ROWS, COLUMNS)
+    if VECTORS > 1:
+        dot1 += product(x, vectors + size, columns, inside, ROWS, COLUMNS)
+    if VECTORS > 2:
+        dot2 += product(x, vectors + 2 * size, columns, inside, ROWS, COLUMNS)
+    if VECTORS > 3:
+        dot3 += product(x, vectors + 3 * size, columns, inside, ROWS, COLUMNS)
+    return dot0, dot1, dot2, dot3
+
+
+@triton.jit
+def put(to, samples, real, square, dot0, dot1, dot2, dot3, VECTORS: tl.constexpr):
+    """Store the sums of each sample."""
+    tl.store(to, tl.sum(square, axis=1), mask=real)
+    if VECTORS > 0:
+        tl.store(to + samples, tl.sum(dot0, axis=1), mask=real)
+    if VECTORS > 1:
+        tl.store(to + 2 * samples, tl.sum(dot1, axis=1), mask=real)
+    if VECTORS > 2:
+        tl.store(to + 3 * samples, tl.sum(dot2, axis=1), mask=real)
+    if VECTORS > 3:
+        tl.store(to + 4 * samples, tl.sum(dot3, axis=1), mask=real)
+
+
+@triton.jit
 def beyond(top, low, high):
     """Whether a tile may have elements outside [low, high); ``top``: its largest size; NaN: there is no ``high``."""
     return (((top < high) == 0) & (high == high)) | ((top <= -low) == 0)
@@ -126,17 +167,11 @@ def scan_program(
     for start in range(begin, end, COLUMNS):
         columns = start + tl.arange(0, COLUMNS)
         inside = columns < size
-        valid = real[:, None] & inside[None, :]
-        x = tl.load(lines + columns[None, :], mask=valid, other=0.0).to(tl.float32) * factor
+        x = tl.load(lines + columns[None, :], mask=real[:, None] & inside[None, :], other=0.0).to(tl.float32) * factor
         square += folded(x * x, ROWS, COLUMNS)
-        if VECTORS > 0:
-            dot0 += product(x, vectors, columns, inside, ROWS, COLUMNS)
-        if VECTORS > 1:
-            dot1 += product(x, vectors + size, columns, inside, ROWS, COLUMNS)
-        if VECTORS > 2:
-            dot2 += product(x, vectors + 2 * size, columns, inside, ROWS, COLUMNS)
-        if VECTORS > 3:
-            dot3 += product(x, vectors + 3 * size, columns, inside, ROWS, COLUMNS)
+        dot0, dot1, dot2, dot3 = multiply(
+            x, vectors, size, columns, inside, dot0, dot1, dot2, dot3, VECTORS, ROWS, COLUMNS
+        )
         if COUNT:
             below += folded((x < 0.0).to(tl.int32), ROWS, COLUMNS)
             top = tl.max(tl.abs(x))
@@ -144,16 +179,7 @@ def scan_program(
                 seen = look_again(
                     g, first, start, samples, size, factor, x, top, seen, row, table, WIDTH, STEPS, ROWS, COLUMNS
                 )
-    to = sums + split.to(tl.int64) * (1 + VECTORS) * samples + n
-    tl.store(to, tl.sum(square, axis=1), mask=real)
-    if VECTORS > 0:
-        tl.store(to + samples, tl.sum(dot0, axis=1), mask=real)
-    if VECTORS > 1:
-        tl.store(to + 2 * samples, tl.sum(dot1, axis=1), mask=real)
-    if VECTORS > 2:
-        tl.store(to + 3 * samples, tl.sum(dot2, axis=1), mask=real)
-    if VECTORS > 3:
-        tl.store(to + 4 * samples, tl.sum(dot3, axis=1), mask=real)
+    put(sums + split.to(tl.int64) * (1 + VECTORS) * samples + n, samples, real, square, dot0, dot1, dot2, dot3, VECTORS)
     if COUNT:
         elements = tl.sum(real.to(tl.int32)) * (end - begin)
         negative = tl.sum(below)
