@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from cockpit.engine.blueprint import Found
 from cockpit.engine.gauss_newton import GaussNewton
 from cockpit.engine.graph import Graph, Result
+from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.placement import Finder, Source
 from cockpit.engine.settings import Settings
 from cockpit.layers.layout import Layout
@@ -36,7 +37,8 @@ class Curved:
         samples = self.source.layout.samples
         paths, placed = Finder().paths(self.graph, self.parameters, samples, [self.source])
         found = Found(paths, placed, [self.source])
-        return GaussNewton([self.loss], [None], self.graph, found, self.parameters, settings)
+        hessian = OutputHessian([self.loss], [None], [self.source], self.graph, settings.trusted)
+        return GaussNewton(hessian, self.graph, found, self.parameters, settings)
 
 
 def curved(

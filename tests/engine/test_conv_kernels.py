@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from tests.engine.triton_here import DEVICE, its_own_words, needs_kernels
 from torch import Tensor
 
-from cockpit.engine.conv_kernels import pooled_squares, squares
+from cockpit.engine.conv_kernels import nearest, pooled_squares, squares
 from cockpit.engine.conv_squares import Convolution, _dense, _scattered
 from cockpit.engine.scattered import Scattered
 from cockpit.engine.windows import Windows
@@ -68,3 +71,41 @@ def test_squares(way: str, name: str, signed: bool) -> None:
     expected = one_by_one(conv, grad, given)
     scale = float(one_by_one(conv, grad, None).abs().max()) + 1e-30
     torch.testing.assert_close(found.cpu().double() / scale, expected / scale, rtol=1e-5, atol=1e-6)
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("way", KERNELS)
+def test_inputs_of_ten_bits_lose_nothing(way: str, name: str) -> None:
+    """What the user's convolutions round is rounded to the nearest first: products of ten bits leave out the rest."""
+    conv, grad, _ = made(name)
+    conv, grad = replace(conv, signal=nearest(conv.signal)), replace(grad, value=nearest(grad.value))
+    if way == "kernel for picked places":
+        found = pooled_squares(conv.signal, grad, None, conv.windows, rounded=True)
+    else:
+        dense = nearest(grad.dense())  # where two windows picked one place, the sum has more bits
+        everywhere = torch.arange(dense[0, 0, 0].numel(), device=DEVICE).expand(*dense.shape[1:3], -1)
+        grad = Scattered(dense.flatten(3), everywhere, grad.shape)
+        found = squares(conv.signal, dense, None, conv.windows, rounded=True)
+    expected = one_by_one(conv, grad, None)
+    scale = float(expected.abs().max()) + 1e-30
+    torch.testing.assert_close(found.cpu().double() / scale, expected / scale, rtol=1e-5, atol=1e-6)
+
+
+@needs_kernels
+def test_the_nearest_number_of_ten_bits() -> None:
+    special = torch.tensor([0.0, -0.0, 1.0, -1.0, 2.0**-130, float("inf"), -float("inf"), float("nan")])
+    canonical = torch.tensor([0x7FFFFFFF], dtype=torch.int32).view(torch.float32)  # CUDA's own NaN
+    generator = torch.Generator().manual_seed(0)
+    given = torch.cat(
+        [special, canonical, torch.randn(3000, generator=generator) * 10.0 ** torch.arange(-15, 15).repeat(100)]
+    )
+    mantissa, exponent = np.frexp(given.double().numpy())
+    expected = np.ldexp(np.sign(mantissa) * np.floor(np.abs(mantissa) * 2**11 + 0.5), exponent - 11)
+    normal = given.isfinite() & (given.abs() > 1e-37)
+    found = nearest(given.to(DEVICE)).cpu()
+    np.testing.assert_array_equal(found[normal].double().numpy(), expected[normal.numpy()])
+    assert torch.equal(found[:8][~normal[:8]].nan_to_num(nan=7.0), given[:8][~normal[:8]].nan_to_num(nan=7.0))
+    assert bool(found[8].isnan())
+    half = given.half()
+    assert nearest(half) is half

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,9 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine import lanczos
-from cockpit.engine.lanczos import Basis, Eigenpair, _orthogonalise, largest
+from cockpit.engine.lanczos import Basis, Eigenpair
+from cockpit.engine.lanczos import largest as largest_in
+from cockpit.engine.recorded_basis import RecordedBasis
 
 CASES = {
     "generic": torch.linspace(-3, 2, 40),
@@ -20,6 +24,11 @@ CASES = {
     "one": torch.tensor([3.0]),
     "repeated": torch.tensor([2.0] * 6 + [5.0] * 3),
 }
+
+
+def largest(product: Callable[[Tensor], Tensor], start: Tensor, generator: torch.Generator) -> Eigenpair:
+    """From a basis of one vector."""
+    return largest_in(Basis(product, start), generator)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -86,13 +95,18 @@ def test_eigenvalues_that_change_places_are_found(gap: float) -> None:
 
 def test_a_basis_of_long_vectors_is_orthonormal() -> None:
     """Sums of millions of terms in single precision: to six digits all the same."""
-    generator = torch.Generator().manual_seed(0)
-    basis, size = Basis(torch.randn(3_000_000, generator=generator)), 3_000_000
+    generator, size = torch.Generator().manual_seed(0), 3_000_000
+    images = list[Tensor]()
+
+    def product(vector: Tensor) -> Tensor:
+        images.append(torch.randn(size, generator=generator) + 2000 * vector)
+        return images[-1]
+
+    basis = Basis(product, torch.randn(size, generator=generator))
     for _ in range(2):
-        image = torch.randn(size, generator=generator) + 2000 * basis.last
-        beta = float(_orthogonalise(image, basis, basis.size)[-1])
-        assert beta == pytest.approx(float(image.double().norm()), rel=1e-6)
-        basis.append(image, beta)
+        basis.multiply()
+        beta = float(basis.settle(basis.size)[-1])
+        assert beta == pytest.approx(float(images[-1].double().norm()), rel=1e-6)
     rows = torch.stack([basis.combine(unit) for unit in np.eye(3)]).double()
     torch.testing.assert_close(rows @ rows.mT, torch.eye(3, dtype=torch.float64), rtol=0, atol=1e-6)
 
@@ -151,3 +165,21 @@ def test_numbers_are_sent_before_the_next_product_is_begun(monkeypatch: pytest.M
     assert sent[0] == lanczos.LEAST  # as many products as are looked at, and not one more
     assert told[sent[0] + 1] == told[-1] == "product"
     assert told.count("product") == found.products + 1  # the last was begun in vain
+
+
+@pytest.mark.parametrize("ahead", [1, 4])
+@pytest.mark.parametrize("name", [*CASES, "long"])
+def test_a_recorded_basis_finds_the_same_each_time(name: str, ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice in a row with the same recordings: nothing of one search is left for the next."""
+    monkeypatch.setitem(lanczos.AHEAD, "cpu", ahead)
+    spectrum = CASES.get(name, torch.linspace(-1, 1, 300)).double()
+    vector, image = torch.zeros_like(spectrum), torch.zeros_like(spectrum)
+    basis = RecordedBasis(lambda: torch.mul(spectrum, vector, out=image), vector, lambda function, device: function)
+    for seed in range(2):
+        expected, found = (torch.Generator().manual_seed(seed) for _ in range(2))
+        starts = [torch.randn(len(spectrum), generator=g, dtype=torch.float64) for g in (expected, found)]
+        wanted = largest(lambda v: spectrum * v, starts[0], expected)
+        recorded = largest_in(basis.begin(starts[1]), found)
+        assert recorded.value == pytest.approx(wanted.value, rel=1e-6, abs=1e-12)
+        assert recorded.products == wanted.products
+        assert float(recorded.vector.norm()) == pytest.approx(1)

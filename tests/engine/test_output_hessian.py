@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.factors import Columns, cholesky_of_softmax
+from cockpit.engine.graph import Graph
 from cockpit.engine.output_hessian import OutputHessian
+from cockpit.engine.trust import Trust
 
 N, C, T = 5, 4, 3
 LABELS = torch.tensor([0, 3, 1, 1, 2])
@@ -53,7 +55,7 @@ OTHER: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def columns_of(
-    loss_of: Callable[[Tensor], Tensor], shape: tuple[int, ...] = (N, C), axis: int = 0
+    loss_of: Callable[[Tensor], Tensor], shape: tuple[int, ...] = (N, C), axis: int = 0, trusted: Trust | None = None
 ) -> tuple[Columns, Tensor]:
     """The factor, and the dense Hessian [N, M, N, M]."""
     torch.manual_seed(0)
@@ -64,7 +66,7 @@ def columns_of(
     order = torch.arange(size).reshape(shape).movedim(axis, 0).flatten()
     dense = dense.reshape(size, size)[order][:, order]
     samples = shape[axis]
-    found = OutputHessian([given.loss], [None], [given.source], given.graph).columns()
+    found = OutputHessian([given.loss], [None], [given.source], given.graph, trusted).columns()
     return found, dense.reshape(samples, size // samples, samples, size // samples)
 
 
@@ -82,13 +84,36 @@ def check(columns: Columns, dense: Tensor) -> None:
     torch.testing.assert_close(rebuilt(columns), blocks, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("trusted", [None, Trust()])
 @pytest.mark.parametrize("name", SOFTMAX)
-def test_what_is_linear_in_a_softmax_has_one_column_less_than_classes(name: str) -> None:
-    found, dense = columns_of(SOFTMAX[name])
+def test_what_is_linear_in_a_softmax_has_one_column_less_than_classes(name: str, trusted: Trust | None) -> None:
+    found, dense = columns_of(SOFTMAX[name], trusted=trusted)
     assert len(found) == C - 1
     check(found, dense)
     both = name in ("negative", "advantages")
     assert (found.signs is not None and bool((found.signs < 0).any())) == both
+
+
+def test_a_hook_on_the_log_softmax_is_obeyed() -> None:
+    """It cannot be seen in the graph: the quick way to the gradient is tried against autograd first."""
+
+    def loss_of(output: Tensor) -> Tensor:
+        log_p = output.log_softmax(1)
+        log_p.register_hook(lambda grad: 3 * grad)
+        return F.nll_loss(log_p, LABELS)
+
+    plain, _ = columns_of(lambda output: F.cross_entropy(output, LABELS), trusted=Trust())
+    hooked, _ = columns_of(loss_of, trusted=Trust())
+    torch.testing.assert_close(rebuilt(hooked), 3 * rebuilt(plain))
+
+
+def test_cross_entropy_that_agreed_once_is_not_asked_of_autograd_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, trusted, ask = list[int](), Trust(), OutputHessian._gradient
+    monkeypatch.setattr(OutputHessian, "_gradient", lambda self, *where: asked.append(1) or ask(self, *where))
+    monkeypatch.setattr(Graph, "signature", "the same")  # as of two steps with the same model
+    for _ in range(2):
+        columns_of(lambda output: F.cross_entropy(output, LABELS, ignore_index=1), trusted=trusted)
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)

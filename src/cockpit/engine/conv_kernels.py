@@ -1,5 +1,7 @@
 """Launches the kernels for squares of per-sample gradients of convolutions: under max-pooling, and any other."""
 
+from math import gcd
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,8 +13,11 @@ from cockpit.engine.windows import Windows
 COLUMNS, PLACES, WIDTH = 16, 16, 32
 WARPS = 1
 PROGRAMS = 64  # for each multiprocessor
-WHOLE = {"ROWS": 128, "PLACES": 16, "WIDTH": 128, "num_warps": 8}  # of the kernel for all positions
-WHOLE_PROGRAMS = 4  # for each multiprocessor
+ONCE = 64  # positions up to which the kernel for all of them takes a sample in one product
+WHOLE = {"ROWS": 128, "PLACES": 16, "WIDTH": 64, "num_warps": 8, "num_stages": 4}  # else
+WHOLE_ONCE = {"ROWS": 128, "PLACES": ONCE, "WIDTH": 64, "num_warps": 8, "num_stages": 3}
+WHOLE_PROGRAMS = 2  # for each multiprocessor
+PIECE = 1024  # numbers that a program rounds
 NARROW = 128  # elements of a kernel up to which this is quicker than products with all positions (H200, 3c3d and 2c2d)
 
 
@@ -25,12 +30,12 @@ def pooled_squares(
 ) -> Tensor:
     """Return sum_nk sign_nk g_nk^2, [O, kernel elements x input channels], the channels last.
 
-    ``rounded``: products may round their inputs to ten bits, as convolutions on this GPU do.
+    ``rounded``: all inputs have ten bits, see :func:`nearest`.
     """
     from cockpit.engine.pooled_program import pooled_program
 
     columns, samples, channels, places = grad.value.shape
-    images, offsets, steps = _pictures(signal, windows)
+    images, offsets, steps = _pictures(signal, windows, channels_last=True)
     width = offsets.numel()
     tiles, blocks = -(-width // WIDTH), -(-columns // COLUMNS)
     each = max(1, samples * channels * tiles * blocks // (PROGRAMS * processors(images.device)))
@@ -50,9 +55,9 @@ def pooled_squares(
             places,
             width,
             *steps,
-            grad.shape[3],
             SIGNED=signs is not None,
-            PRECISION=_precision(rounded),
+            ROUNDED=rounded,
+            ACROSS=grad.shape[3],
             COLUMNS=COLUMNS,
             PLACES=PLACES,
             WIDTH=WIDTH,
@@ -72,9 +77,10 @@ def squares(
     from cockpit.engine.squares_program import squares_program
 
     columns, samples, channels, height, across = value.shape
-    images, offsets, steps = _pictures(signal, windows)
-    width, rows = offsets.numel(), columns * channels
-    tiles = -(-rows // WHOLE["ROWS"]), -(-width // WHOLE["WIDTH"])
+    images, offsets, steps = _pictures(signal, windows, channels_last=False)
+    width, rows, positions = offsets.numel(), columns * channels, height * across
+    aligned, shape = gcd(positions, 4), WHOLE_ONCE if positions <= ONCE else WHOLE
+    tiles = -(-rows // shape["ROWS"]), -(-width // shape["WIDTH"])
     each = max(1, samples * tiles[0] * tiles[1] // (WHOLE_PROGRAMS * processors(images.device)))
     splits = -(-samples // each)
     partial = torch.empty(splits * columns, channels, width, dtype=torch.float32, device=images.device)
@@ -89,40 +95,53 @@ def squares(
             each,
             rows,
             channels,
-            height * across,
+            positions // aligned,
             width,
             *steps,
-            across,
             SIGNED=signs is not None,
-            PRECISION=_precision(rounded),
-            **WHOLE,
+            ROUNDED=rounded,
+            ACROSS=across,
+            ALIGNED=aligned,
+            ONCE=positions <= ONCE,
+            **shape,
         )
     return partial.sum(0)
 
 
-def _precision(rounded: bool) -> str:
-    return "tf32" if rounded else "tf32x3"
+def nearest(tensor: Tensor) -> Tensor:
+    """Rounded to the ten bits that convolutions on a GPU read."""
+    from cockpit.engine.squares_program import nearest_program
+
+    if tensor.dtype != torch.float32:
+        return tensor  # half precision has no more
+    given = tensor.contiguous()
+    found = torch.empty_like(given)
+    with on(given.device):
+        nearest_program[(-(-given.numel() // PIECE),)](given, found, given.numel(), SIZE=PIECE)
+    return found
 
 
-def _pictures(signal: Tensor, windows: Windows) -> tuple[Tensor, Tensor, tuple[int, int, int]]:
-    """Images with channels last and margins; where a patch's elements lie; steps to the next image, row, position."""
+def _pictures(signal: Tensor, windows: Windows, channels_last: bool) -> tuple[Tensor, Tensor, tuple[int, int, int]]:
+    """Images with margins; where a patch's elements lie; steps to the next image, row, position."""
     down, right = windows.padding
-    images = F.pad(signal.permute(0, 2, 3, 1), (0, 0, right, right, down, down)).contiguous()
-    channels = images.shape[3]
-    line = images.shape[2] * channels
-    steps = images[0].numel(), windows.stride[0] * line, windows.stride[1] * channels
-    return images, _offsets(windows, line, channels, images.device), steps
+    images = F.pad(signal, (right, right, down, down))
+    if channels_last:
+        images = images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    _, apart, line, step = images.stride()
+    steps = images[0].numel(), windows.stride[0] * line, windows.stride[1] * step
+    return images, _offsets(windows, line, step, apart, images.shape[1], images.device), steps
 
 
 _known: dict[tuple[object, ...], Tensor] = {}
 
 
-def _offsets(windows: Windows, line: int, channels: int, device: torch.device) -> Tensor:
+def _offsets(windows: Windows, line: int, step: int, apart: int, channels: int, device: torch.device) -> Tensor:
     """From the first element of a patch to the others, in the order of height, width and channel."""
-    key = (windows.kernel, windows.dilation, line, channels, device)
+    key = (windows.kernel, windows.dilation, line, step, apart, channels, device)
     if key not in _known:
         sizes = zip(windows.kernel, windows.dilation, strict=True)
         down, right = (torch.arange(size, device="cpu") * spread for size, spread in sizes)
-        places = down[:, None, None] * line + right[:, None] * channels + torch.arange(channels, device="cpu")
+        others = torch.arange(channels, device="cpu") * apart
+        places = down[:, None, None] * line + right[:, None] * step + others
         _known[key] = places.flatten().to(device, torch.int32)
     return _known[key]

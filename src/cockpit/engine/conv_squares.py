@@ -5,7 +5,7 @@ input that the kernel saw, [T, I]. All columns share the patches. Letters: N sam
 O output channels, I elements of the kernel (the last index counts input channels, so that patches are copied in runs).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import torch
@@ -103,7 +103,10 @@ def _by_kernel(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None
         return None
     try:
         rounded = torch.cuda.is_current_stream_capturing() and convolutions_round()
+        if rounded:
+            conv = replace(conv, signal=conv_kernels.nearest(conv.signal))
         if isinstance(grad, Scattered) and conv.width <= conv_kernels.NARROW:
+            grad = replace(grad, value=conv_kernels.nearest(grad.value)) if rounded else grad
             return conv_kernels.pooled_squares(conv.signal, grad, signs, conv.windows, rounded)
         return _piece_by_piece(conv, grad, signs, room, rounded)
     except Exception as error:  # the same numbers come without it
@@ -115,15 +118,16 @@ def _piece_by_piece(
     conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, room: int, rounded: bool
 ) -> Tensor:
     """Some samples at a time where zeros must be filled in."""
-    samples = len(conv.signal)
+    samples, as_read = len(conv.signal), conv_kernels.nearest if rounded else Tensor.contiguous
     if not isinstance(grad, Scattered):
-        return conv_kernels.squares(conv.signal, grad, signs, conv.windows, rounded)
+        return conv_kernels.squares(conv.signal, as_read(grad), signs, conv.windows, rounded)
     each = len(grad) * prod(grad.shape[1:]) * grad.dtype.itemsize
     step, total = max(1, min(samples, room // each)), conv.signal.new_zeros(())
     for begin in range(0, samples, step):
         part = slice(begin, begin + step)
         of_part = None if signs is None else signs[:, part]
-        found = conv_kernels.squares(conv.signal[part], grad.dense(samples=part), of_part, conv.windows, rounded)
+        dense = as_read(grad.dense(samples=part))
+        found = conv_kernels.squares(conv.signal[part], dense, of_part, conv.windows, rounded)
         total = total + found if begin else found
     return total
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
+from cockpit.engine.lanczos import Basis
 from cockpit.layers.forms import wide
 
 MAX_HESSIAN = 20_000  # parameters for which the exact Hessian diagonal is formed
@@ -29,6 +30,10 @@ class Product(ABC):
         """The same for all parameters in one vector; a tensor of its own."""
         image = self(self.parts(vector))
         return torch.cat([part.reshape(-1) for part in image.values()])
+
+    def basis(self, start: Tensor) -> Basis:
+        """To be filled by products, from a start that need not have any length."""
+        return Basis(self.flat, start)
 
     def parts(self, vector: Tensor) -> Vectors:
         """The parts of a vector that belong to the parameters."""

@@ -2,7 +2,7 @@
 network's outputs, factored into columns; J^T sends the columns back through the network.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -29,15 +29,14 @@ class GaussNewton:
 
     def __init__(
         self,
-        roots: Sequence[Tensor],
-        seeds: Sequence[Tensor | None],
+        hessian: OutputHessian,
         graph: Graph,
         found: Found,
         parameters: Mapping[str, Tensor],
         settings: Settings,
     ) -> None:
         self._graph, self._found, self._parameters, self._settings = graph, found, parameters, settings
-        self._hessian = OutputHessian(roots, seeds, found.outputs, graph)
+        self._hessian = hessian
         self._factor: Columns | None = None
         self._pass: ColumnPass | None = None
 

@@ -6,8 +6,6 @@ eigenvectors, which continue the same Krylov space (Wu and Simon 2000).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -43,60 +41,97 @@ class Eigenpair:
 
 
 class Basis:
-    """Orthonormal vectors, the rows of one matrix."""
+    """Orthonormal vectors, the rows of one matrix; each but the newest has been multiplied."""
 
-    def __init__(self, first: Tensor) -> None:
-        self.most = min(FEWER if first.numel() > LONG else MOST, first.numel())
-        self._room, self.size = first.new_empty(self.most, first.numel()), 0
-        self.append(first, float(_length(first)))
-
-    @property
-    def rows(self) -> Tensor:
-        """All of them."""
-        return self._room[: self.size]
+    def __init__(self, product: Callable[[Tensor], Tensor], start: Tensor) -> None:
+        self._product = product
+        self.most = most(start)  # vectors that have been multiplied; the newest is one more
+        self._room, self.size = start.new_empty(self.most + 1, start.numel()), 0
+        self._image: Tensor | None = None  # of the newest vector
+        self._append(start, float(_length(start)))
 
     @property
     def last(self) -> Tensor:
         """The newest vector."""
         return self._room[self.size - 1]
 
-    def append(self, vector: Tensor, length: float | Tensor) -> None:
-        """Add a vector of this length, as a unit vector."""
+    def multiply(self) -> None:
+        """Begin the product of the newest vector, if nobody has."""
+        if self._image is None:
+            self._image = self._product(self.last)
+
+    def settle(self, newest: int) -> Tensor:
+        """Make the image orthogonal to the basis: as a unit vector it is the next.
+
+        Returns its parts along the basis and, in the last place, the length of what was left. More than rounding errors
+        it has only along the ``newest`` vectors.
+        """
+        image, self._image = self._image, None
+        assert image is not None
+        found = self._orthogonalise(image, newest)
+        self._append(image, found[-1])
+        return found
+
+    def offer(self, image: Tensor) -> None:
+        """Take this for the image of the newest vector."""
+        self._image = image
+
+    def shrink(self, size: int) -> None:
+        """Forget all vectors but the first ones, and what was begun."""
+        self.size, self._image = size, None
+
+    def restart(self, coefficients: Matrix) -> None:
+        """Keep sum_i c_ij q_i for the columns j of [size - 1, kept] instead, and the newest."""
+        mix, old = self._told(coefficients.T), self._room[: self.size - 1]
+        if native.usable(old):
+            native.mix_rows(old, mix)
+        else:
+            for piece in old.split(CHUNK, 1) if old.device.type == "cpu" else [old]:
+                piece[: len(mix)] = mix @ piece
+        self._room[len(mix)] = self.last
+        self.size = len(mix) + 1
+
+    def combine(self, coefficients: Matrix) -> Tensor:
+        """sum_i c_i q_i over the first vectors."""
+        return self._told(coefficients) @ self._room[: len(coefficients)]
+
+    def _append(self, vector: Tensor, length: float | Tensor) -> None:
         torch.div(vector, length, out=self._room[self.size])
         self.size += 1
 
-    def coefficients(self, vector: Tensor, newest: int) -> Tensor:
-        """<q_i, v> for the newest vectors; on a CPU one sum of millions of terms would lose four digits."""
-        rows = self._newest(newest)
-        if vector.device.type != "cpu" or vector.numel() <= CHUNK:
-            return rows @ vector
-        pieces = zip(rows.split(CHUNK, 1), vector.split(CHUNK), strict=True)
-        return torch.stack([row @ piece for row, piece in pieces]).double().sum(0)
-
-    def remove(self, vector: Tensor, coefficients: Tensor) -> None:
-        """Subtract sum_i c_i q_i over as many of the newest vectors, in place."""
-        vector.addmv_(self._newest(len(coefficients)).mT, coefficients.to(vector), alpha=-1)
-
-    def combine(self, coefficients: Matrix) -> Tensor:
-        """sum_i c_i q_i."""
-        return self._told(coefficients) @ self._room[: self.size]
-
-    def replace(self, coefficients: Matrix) -> None:
-        """Keep sum_i c_ij q_i for the columns j of [size, new size] instead; on a CPU, a piece of all at a time."""
-        mix, old = self._told(coefficients.T), self._room[: self.size]
-        self.size = len(mix)
-        if native.usable(old):
-            native.mix_rows(old, mix)
-            return
-        for piece in old.split(CHUNK, 1) if old.device.type == "cpu" else [old]:
-            piece[: self.size] = mix @ piece
+    def _orthogonalise(self, image: Tensor, newest: int) -> Tensor:
+        """In place; along the newest vectors first, or the rounding errors along the others would grow."""
+        if image.is_contiguous() and native.usable(image):
+            return native.orthogonalise(self._room[: self.size], image, newest)
+        rows = self._room[: self.size]
+        parts = _products(rows[-newest:], image)
+        _subtract(image, rows[-newest:], parts)
+        errors = _products(rows, image)
+        _subtract(image, rows, errors)
+        errors[-newest:] += parts
+        return torch.cat([errors, _length(image)[None]])
 
     def _told(self, coefficients: Matrix) -> Tensor:
         """To the device, which goes on with what it is doing."""
         return torch.from_numpy(coefficients).to(self._room.dtype).to(self._room.device, non_blocking=True)
 
-    def _newest(self, count: int) -> Tensor:
-        return self._room[self.size - count : self.size]
+
+def most(vector: Tensor) -> int:
+    """Vectors of a basis."""
+    return min(FEWER if vector.numel() > LONG else MOST, vector.numel())
+
+
+def _products(rows: Tensor, vector: Tensor) -> Tensor:
+    """<q_i, v>; on a CPU one sum of millions of terms would lose four digits."""
+    if vector.device.type != "cpu" or vector.numel() <= CHUNK:
+        return rows @ vector
+    pieces = zip(rows.split(CHUNK, 1), vector.split(CHUNK), strict=True)
+    return torch.stack([row @ piece for row, piece in pieces]).double().sum(0)
+
+
+def _subtract(vector: Tensor, rows: Tensor, parts: Tensor) -> None:
+    """sum_i c_i q_i, in place."""
+    vector.addmv_(rows.mT, parts.to(vector), alpha=-1)
 
 
 class Projection:
@@ -134,23 +169,17 @@ def room(parameters: Mapping[str, Tensor]) -> int:
 
 
 def largest(
-    product: Callable[[Tensor], Tensor],
-    start: Tensor,
-    generator: torch.Generator,
-    tolerance: float = 1e-3,
-    limit: int = 150,
-    asymmetry: float = 1e-2,
+    basis: Basis, generator: torch.Generator, tolerance: float = 1e-3, limit: int = 150, asymmetry: float = 1e-2
 ) -> Eigenpair:
-    """Run Lanczos from ``start`` until the eigenvalue is right to ``tolerance``, relatively.
+    """Run Lanczos from the one vector of a basis until the eigenvalue is right to ``tolerance``, relatively.
 
     The value itself stands much earlier, but may be the second largest: how small its residual can become before the
     largest shows depends on how little of that eigenvector the start had. So the residual must fall far below the
     tolerance. A good start is :attr:`Eigenpair.vector` of a similar operator: it has a large part of each of the
     largest, so none is passed over where they changed places. The caller mixes in noise: a start inside an invariant
-    subspace would never look elsewhere. ``product`` returns a tensor of its own.
+    subspace would never look elsewhere.
     """
-    search = _Search(product, Basis(start), generator, tolerance, limit, asymmetry)
-    del start  # a vector less while products are taken
+    search = _Search(basis, generator, tolerance, limit, asymmetry)
     while (found := search.advance()) is None:
         pass
     return found
@@ -160,48 +189,39 @@ class _Search:
     """A basis that grows until its best approximation of the largest eigenvector is good enough."""
 
     def __init__(
-        self,
-        product: Callable[[Tensor], Tensor],
-        basis: Basis,
-        generator: torch.Generator,
-        tolerance: float,
-        limit: int,
-        asymmetry: float,
+        self, basis: Basis, generator: torch.Generator, tolerance: float, limit: int, asymmetry: float
     ) -> None:
-        self._product, self._basis, self._generator = product, basis, generator
+        self._basis, self._generator = basis, generator
         self._tolerance, self._limit, self._asymmetry = tolerance, limit, asymmetry
         self._inside, self._size = Projection(), basis.last.numel()
         self._ahead, self._least = AHEAD.get(basis.last.device.type, 1), min(self._size, LEAST)
         self._products = 0
         self._coupling: float | None = None  # of the last two vectors; None: the last is coupled to all others
-        self._begun: Tensor | None = None  # the product of the next vector
 
     def advance(self) -> Eigenpair | None:
         """Take some products and look at them; None: go on."""
         basis, together = self._basis, self._ahead > 1
         free, soon = basis.most - basis.size + 1, max(self._ahead, self._least - self._products) if together else 1
-        images = _take(self._product, basis, min(free, soon), self._coupling is None, self._begun, together)
-        self._begun = images.begun
-        self._products += len(images.numbers)
-        beta, closed = self._add(images.numbers)
+        numbers = _take(basis, min(free, soon), self._coupling is None, together)
+        self._products += len(numbers)
+        beta, closed = self._add(numbers)
         if not beta < float("inf"):
-            return Eigenpair(float("nan"), images.last, self._products, float("nan"))
+            return Eigenpair(float("nan"), basis.last, self._products, float("nan"))
         values, vectors = self._inside.solve()
         residual = beta * abs(float(vectors[-1, -1]))
         if self._done(values, residual):
             return Eigenpair(float(values[-1]), basis.combine(_mixed(vectors)), self._products, residual)
-        image, beta = self._elsewhere(images.last) if closed else (images.last, beta)
-        if basis.size >= basis.most:
-            basis.replace(vectors[:, -KEPT:])
+        if closed:
+            self._elsewhere(len(values))
+        if len(values) >= basis.most:
+            basis.restart(vectors[:, -KEPT:])
             self._inside.matrix, self._coupling = np.diag(values[-KEPT:]), None
-        basis.append(image, beta)
         return None
 
     def _add(self, numbers: Sequence[tuple[list[float], float]]) -> tuple[float, bool]:
         """What is left of the last image, and whether that is nothing: the basis spans an invariant subspace."""
         beta, closed = 0.0, False
         for along, beta in numbers:
-            self._basis.size = len(along)  # what was made beyond was made too soon, if the search turns here
             if not beta < float("inf"):
                 break
             self._inside.add(along, self._asymmetry, self._coupling)
@@ -214,43 +234,33 @@ class _Search:
     def _done(self, values: Matrix, residual: float) -> bool:
         value, widest = float(values[-1]), float(abs(values).max())
         small = residual <= SMALL * self._tolerance * max(abs(value), FLAT * widest)
-        enough = self._basis.size >= self._size or self._products >= self._limit
+        enough = len(values) >= self._size or self._products >= self._limit
         return enough or (small and self._products >= self._least)
 
-    def _elsewhere(self, like: Tensor) -> tuple[Tensor, float]:
+    def _elsewhere(self, size: int) -> None:
         """Look outside an invariant subspace, and carefully: there may be more of them."""
-        self._ahead, self._begun, self._coupling = 1, None, 0.0
+        self._ahead, self._coupling = 1, 0.0
+        self._basis.shrink(size)  # what was made beyond was made too soon
         noise = torch.randn(self._size, generator=self._generator, dtype=torch.float64, device=self._generator.device)
-        image = noise.to(like)
-        parts = [_orthogonalise(image, self._basis, self._basis.size)]
-        return image, _look(parts, _sent(parts))[0][1]
+        self._basis.offer(noise.to(self._basis.last))
+        self._basis.settle(size)
 
 
-class Images(NamedTuple):
-    """What some products in a row brought."""
+def _take(basis: Basis, count: int, fresh: bool, onward: bool) -> list[tuple[list[float], float]]:
+    """So many products: parts along the basis, and the length of what is left, for each.
 
-    last: Tensor  # orthogonal to the basis
-    numbers: list[tuple[list[float], float]]  # parts along the basis, and the length of what is left, for each
-    begun: Tensor | None  # the product of the last image's direction, which is the next one
-
-
-def _take(
-    product: Callable[[Tensor], Tensor], basis: Basis, count: int, fresh: bool, begun: Tensor | None, onward: bool
-) -> Images:
-    """So many products; the basis grows in between. ``fresh``: the last vector is coupled to all others.
-
-    ``onward``: another product is begun before numbers are looked at, so that the device does not stand idle.
+    ``fresh``: the newest vector is coupled to all others. ``onward``: another product is begun before numbers are
+    looked at, so that the device does not stand idle.
     """
-    found = list[Tensor]()
-    while True:
-        image, begun = product(basis.last) if begun is None else begun, None
-        found.append(_orthogonalise(image, basis, basis.size if fresh else min(basis.size, 2)))
-        if len(found) == count:
-            numbers = _sent(found)
-            begun = product(image / found[-1][-1].to(image)) if onward else None
-            return Images(image, _look(found, numbers), begun)
-        basis.append(image, found[-1][-1])
+    found, sizes = list[Tensor](), range(basis.size, basis.size + count)
+    for size in sizes:
+        basis.multiply()
+        found.append(basis.settle(size if fresh else min(size, 2)))
         fresh = False
+    numbers = _sent(found)
+    if onward:
+        basis.multiply()
+    return _look(found, sizes, numbers)
 
 
 _harbour = Harbour()
@@ -261,11 +271,14 @@ def _sent(found: Sequence[Tensor]) -> Parcel:
     return Parcel(torch.cat(list(found)).double(), Manifest({}), _harbour)
 
 
-def _look(found: Sequence[Tensor], sent: Parcel) -> list[tuple[list[float], float]]:
+def _look(found: Sequence[Tensor], sizes: Sequence[int], sent: Parcel) -> list[tuple[list[float], float]]:
     """The only look at numbers."""
-    numbers = sent.read().tolist()
-    ends = list(accumulate(len(one) for one in found))
-    return [(numbers[end - len(one) : end - 1], numbers[end - 1]) for one, end in zip(found, ends, strict=True)]
+    numbers, begin, seen = sent.read().tolist(), 0, list[tuple[list[float], float]]()
+    for one, size in zip(found, sizes, strict=True):
+        end = begin + len(one)
+        seen.append((numbers[begin : begin + size], numbers[end - 1]))
+        begin = end
+    return seen
 
 
 def _mixed(vectors: Matrix) -> Matrix:
@@ -273,21 +286,6 @@ def _mixed(vectors: Matrix) -> Matrix:
     weights = np.array(MIXTURE[-vectors.shape[1] :])
     found: Matrix = vectors[:, -len(weights) :] @ (weights / np.linalg.norm(weights))
     return found
-
-
-def _orthogonalise(image: Tensor, basis: Basis, newest: int) -> Tensor:
-    """Make the image orthogonal to the basis, in place; its parts along the basis, and the length of what is left.
-
-    More than rounding errors it has only along the ``newest`` vectors; that goes first, or the errors would grow.
-    """
-    if image.is_contiguous() and native.usable(image):
-        return native.orthogonalise(basis.rows, image, newest)
-    parts = basis.coefficients(image, newest)
-    basis.remove(image, parts)
-    errors = basis.coefficients(image, basis.size)
-    basis.remove(image, errors)
-    errors[-newest:] += parts
-    return torch.cat([errors, _length(image)[None]])
 
 
 def _length(vector: Tensor) -> Tensor:

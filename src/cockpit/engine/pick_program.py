@@ -8,15 +8,15 @@ import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 
 
-@triton.jit(do_not_specialize=["size", "channels"])
+@triton.jit(do_not_specialize=["size"])
 def pick_program(
     one,
     other,
-    bias,  # [channels]
+    bias,  # [CHANNELS]
     places,  # [size]
     found,  # [size]
     size,
-    channels,
+    CHANNELS: tl.constexpr,
     BOTH: tl.constexpr,
     BIASED: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -29,7 +29,7 @@ def pick_program(
     if BOTH:
         value += tl.load(other + place, mask=there, other=0.0)
     if BIASED:
-        value += tl.load(bias + at % channels, mask=there, other=0.0)
+        value += tl.load(bias + at % CHANNELS, mask=there, other=0.0)
     tl.store(found + at, value, mask=at < size)
 
 

@@ -21,9 +21,9 @@ def pooled_program(
     image,  # elements of a padded image
     line,  # elements from one row of positions to the next
     stride,  # elements from one position to the next
-    across,  # positions in a row of the output
     SIGNED: tl.constexpr,
-    PRECISION: tl.constexpr,
+    ROUNDED: tl.constexpr,
+    ACROSS: tl.constexpr,  # positions in a row of the output: dividing by what is known is quick
     COLUMNS: tl.constexpr,
     PLACES: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -49,12 +49,13 @@ def pooled_program(
             real_place = place < places
             position = tl.load(index + row + place, mask=real_place, other=-1).to(tl.int32)
             there = position >= 0
-            corner = tl.where(there, position // across * line + position % across * stride, 0)
+            corner = tl.where(there, position // ACROSS * line + position % ACROSS * stride, 0)
             left = tl.load(lines + row + place[None, :], mask=real_column[:, None] & there[None, :], other=0.0)
             right = tl.load(
                 picture + corner[:, None] + offset[None, :], mask=there[:, None] & real_element[None, :], other=0.0
             )
-            formed += tl.dot(left.to(tl.float32), right.to(tl.float32), input_precision=PRECISION)
+            precision: tl.constexpr = "tf32" if ROUNDED else "tf32x3"
+            formed += tl.dot(left.to(tl.float32), right.to(tl.float32), input_precision=precision)
         square = formed * formed
         if SIGNED:
             sign = tl.load(signs + column * samples + n, mask=real_column, other=0.0)

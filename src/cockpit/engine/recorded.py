@@ -18,9 +18,11 @@ from cockpit.engine.curvature import Product, Vectors
 from cockpit.engine.factors import Factor, Softmax
 from cockpit.engine.feed import Draw, Feed
 from cockpit.engine.graph import Graph, Node
+from cockpit.engine.lanczos import Basis
 from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.placement import Placements
 from cockpit.engine.program import Programs, Replayer
+from cockpit.engine.recorded_basis import RecordedBasis, worthwhile
 from cockpit.engine.tangent_layers import Layer
 from cockpit.engine.tangents import TangentProduct
 from cockpit.engine.twins import Twins
@@ -97,11 +99,14 @@ class RecordedProduct(Product):
         inputs.freeze()
         self._prepare: Callable[[], object] = self._begin
         self._replay: Callable[[], Tensor] = self._compute
+        self._basis: RecordedBasis | None = None
 
     def record(self, replayer: Replayer, device: torch.device) -> None:
         """From here on it is replayed."""
         self._prepare = replayer(self._begin, device)
         self._replay = replayer(self._compute, device)
+        if worthwhile(self._vector):
+            self._basis = RecordedBasis(self._replay, self._vector, replayer)
 
     def begin(self) -> "RecordedProduct":
         """Other inputs were taken: other products."""
@@ -118,6 +123,10 @@ class RecordedProduct(Product):
         self.products += 1
         self._vector.copy_(vector)
         return self._replay().clone()
+
+    def basis(self, start: Tensor) -> Basis:
+        """To be filled by replays, one at a time."""
+        return super().basis(start) if self._basis is None else self._basis.begin(start)
 
     def _begin(self) -> None:
         loss = self.inputs.factor

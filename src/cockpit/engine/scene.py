@@ -235,8 +235,14 @@ def unnoticed(node: Node) -> Iterator[None]:
     custom function draws in its backward are not the user's.
     """
     device = node._input_metadata[0].device
-    devices = [device.index] if device.type == "cuda" else []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with torch.random.fork_rng(devices=devices):
+    sources = [torch.default_generator]
+    if device.type == "cuda":
+        sources.append(torch.cuda.default_generators[device.index])
+    states = [source.get_state() for source in sources]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             yield
+    finally:
+        for source, state in zip(sources, states, strict=True):
+            source.set_state(state)

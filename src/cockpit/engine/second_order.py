@@ -42,6 +42,7 @@ class SecondOrder:
         self._settings, self._key, self._half = settings, key, half
         self._hessian: Product | None = None
         self._newton: GaussNewton | None = None
+        self._loss: OutputHessian | None = None
         self.diagonals: dict[Diagonal, list[Vectors] | str] = {}
         self.eigenpair: lanczos.Eigenpair | str | None = None
 
@@ -62,7 +63,7 @@ class SecondOrder:
             for need in diagonals:
                 if need.kind in ("ggn", "ggn_mc"):
                     self.diagonals[need] = _attempt(self._of_gauss_newton, need, impossible)
-            self._newton = None
+            self._newton = self._loss = None
         if MAX_EIGENVALUE in needs:
             self._tidy()
 
@@ -83,11 +84,17 @@ class SecondOrder:
                     "the network's output is not known: call the model itself, or pass the loss as a module"
                 )
             self._newton = GaussNewton(
-                self._roots, self._seeds, captured.graph, captured.found, self._parameters, self._settings
+                self._of_loss(captured), captured.graph, captured.found, self._parameters, self._settings
             )
         if need.kind == "ggn":
             return [self._newton.diagonal()]
         return self._newton.sampled(need.samples, self._generator(1))
+
+    def _of_loss(self, captured: Capture) -> OutputHessian:
+        if self._loss is None:
+            outputs, trusted = captured.found.outputs, self._settings.trusted
+            self._loss = OutputHessian(self._roots, self._seeds, outputs, captured.graph, trusted)
+        return self._loss
 
     def _seen(self) -> Capture:
         if isinstance(self._capture, str):
@@ -105,7 +112,7 @@ class SecondOrder:
         captured = self._capture
         if isinstance(captured, str) or not captured.found.outputs or captured.found.coupled:
             return None
-        hessian = OutputHessian(self._roots, self._seeds, captured.found.outputs, captured.graph)
+        hessian = self._of_loss(captured)
         chain = partial(self._chain, captured.graph)
         try:
             with torch.no_grad():
@@ -149,9 +156,8 @@ class SecondOrder:
         product, generator = self._product(), self._generator(3)
         self._tidy()
         asymmetry = 0.5 if self._half else 1e-2
-        pair = lanczos.largest(  # which lets go of the start
-            product.flat, self._start(settings.eigenvector, generator), generator, asymmetry=asymmetry
-        )
+        basis = product.basis(self._start(settings.eigenvector, generator))
+        pair = lanczos.largest(basis, generator, asymmetry=asymmetry)
         if pair.value != pair.value:
             raise Undefined("the Hessian is not finite")
         settings.eigenvector = pair.vector

@@ -3,6 +3,7 @@
 from cockpit.core.errors import CockpitError, unknown
 from cockpit.core.schedule import Schedule
 from cockpit.engine.needs import Diagonal, Need, Trace
+from cockpit.engine.observation import Numeric
 from cockpit.quantities._base import SingleStepQuantity
 
 ORIGINAL_NAMES = {"diag_ggn_exact": "ggn", "diag_h": "hessian", "diag_ggn_mc": "ggn_mc"}
@@ -46,3 +47,8 @@ class CurvatureQuantity(SingleStepQuantity):
     def curvature(self) -> str:
         """Which curvature is used."""
         return self._diagonal.kind
+
+
+def mean(estimates: Numeric) -> float:
+    """Of one or several; numpy takes its time for one."""
+    return float(estimates[0] if len(estimates) == 1 else estimates.mean())

@@ -3,7 +3,7 @@
 from cockpit.core.kinds import Cost, Kind
 from cockpit.engine.observation import Observation
 from cockpit.quantities._base import Measured
-from cockpit.quantities._curvature import CurvatureQuantity
+from cockpit.quantities._curvature import CurvatureQuantity, mean
 
 
 class HessTrace(CurvatureQuantity):
@@ -15,7 +15,7 @@ class HessTrace(CurvatureQuantity):
     def measure(self, step: Observation) -> Measured:
         """Return the trace of each parameter, with standard errors where it is an estimate."""
         traces = step.traces(self._trace)
-        value = {name: float(estimates.mean()) for name, estimates in traces.items()}
+        value = {name: mean(estimates) for name, estimates in traces.items()}
         details: dict[str, object] = {"curvature": self.curvature, "total": "sum"}
         if any(len(estimates) > 1 for estimates in traces.values()):
             error = {name: float(e.std(ddof=1) / len(e) ** 0.5) for name, e in traces.items()}

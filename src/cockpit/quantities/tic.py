@@ -6,7 +6,7 @@ from cockpit.core.schedule import Schedule
 from cockpit.engine.needs import SQ_NORM, SUM_SQ, Need, NoiseToCurvature
 from cockpit.engine.observation import Observation
 from cockpit.quantities._base import Measured
-from cockpit.quantities._curvature import CurvatureQuantity
+from cockpit.quantities._curvature import CurvatureQuantity, mean
 
 
 class _TIC(CurvatureQuantity):
@@ -53,7 +53,7 @@ class TICTrace(_TIC):
 
     def measure(self, step: Observation) -> Measured:
         """Return the criterion."""
-        trace = sum(float(estimates.mean()) for estimates in step.traces(self._trace).values())
+        trace = sum(mean(estimates) for estimates in step.traces(self._trace).values())
         if trace + self._epsilon == 0:
             raise Undefined("the trace is zero")
         norms = step.sum_of_squares()
