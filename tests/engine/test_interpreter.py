@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.engine.triton_here import INTERPRETED, NOT_HERE
 
-FILES = ("test_kernels.py", "test_conv_kernels.py", "test_picking.py")
+FILES = ("test_kernels.py", "test_conv_kernels.py", "test_picking.py", "test_settling.py")
 
 
 @pytest.mark.slow

@@ -136,16 +136,18 @@ class Softmax:
     def hessian(self) -> Callable[[Tensor], Tensor]:
         """The product with it."""
         log_p, slope = self._rows()
-        p, weight = log_p.exp(), -slope.sum(2, keepdim=True)
+        dtype = self.target.dtype if self.target.dtype == torch.float32 else torch.float64
+        p, weight = log_p.exp().to(dtype), -slope.sum(2, keepdim=True).to(dtype)
 
         def product(vector: Tensor) -> Tensor:
-            rows = _by_row(self.target, vector, self.classes, self.apart)
-            return self._spread(weight * p * (rows - (p * rows).sum(2, keepdim=True)))
+            rows = _by_row(self.target, vector.to(dtype), self.classes, self.apart)
+            moved = torch.ops.aten._softmax_backward_data.default(rows, p, 2, dtype)  # p (v - <p, v>)
+            return self._spread(weight * moved)
 
         return product
 
     def _rows(self) -> tuple[Tensor, Tensor]:
-        log_p, *parts = (_by_row(self.target, tensor, self.classes, self.apart) for tensor in self.tensors())
+        log_p, *parts = (_by_row(self.target, tensor.double(), self.classes, self.apart) for tensor in self.tensors())
         return log_p, parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
 
     def _spread(self, rows: Tensor) -> Tensor:
@@ -177,6 +179,6 @@ def cholesky_of_softmax(p: Tensor) -> Tensor:
 
 
 def _by_row(target: Target, tensor: Tensor, classes: int, apart: int) -> Tensor:
-    """[N, rows, classes] in double precision."""
-    rows = target.gather(tensor.double())
+    """[N, rows, classes]."""
+    rows = target.gather(tensor)
     return rows.reshape(len(rows), -1, classes, apart).transpose(2, 3).flatten(1, 2)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from cockpit.engine.lanczos import Basis, Matrix, most
 from cockpit.engine.program import Replayer
+from cockpit.engine.settling import settle
 
 MOST = 2**26  # bytes that may be held between searches: longer vectors keep the device busy without a recording
 
@@ -65,14 +66,5 @@ class RecordedBasis(Basis):
         self._at.fill_(self.size - 1)
 
     def _settled(self) -> Tensor:
-        """Twice along all of them: what the first time leaves over are rounding errors."""
-        image, rows = self._image, self._room
-        assert image is not None  # at the same address each time
-        parts = rows @ image
-        image.addmv_(rows.mT, parts, alpha=-1)
-        errors = rows @ image
-        image.addmv_(rows.mT, errors, alpha=-1)
-        length = image.norm()
-        torch.div(image, length, out=self._vector)
-        rows.index_copy_(0, self._at.add_(1), self._vector[None])
-        return torch.cat([parts.add_(errors), length[None]])
+        assert self._image is not None  # at the same address each time
+        return settle(self._room, self._image, self._at, self._vector)
