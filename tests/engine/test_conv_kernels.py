@@ -41,7 +41,7 @@ def made(name: str) -> tuple[Convolution, Scattered, Tensor]:
 
 
 def one_by_one(conv: Convolution, grad: Scattered, signs: Tensor | None) -> Tensor:
-    """Every sample and column by autograd, in double precision; elements of the kernel first, channels last."""
+    """Every sample and column by autograd, in double precision."""
     images, gradients = conv.signal.cpu().double(), grad.dense().cpu().double()
     shape = gradients.shape[2], images.shape[1], *conv.windows.kernel
     total = torch.zeros(shape, dtype=torch.float64)
@@ -51,7 +51,12 @@ def one_by_one(conv: Convolution, grad: Scattered, signs: Tensor | None) -> Tens
             result = F.conv2d(images[n : n + 1], weight, None, *conv.windows[1:])
             found = torch.autograd.grad(result, weight, column[n : n + 1])[0]
             total += found.square() * (1 if signs is None else float(signs[k, n]))
-    return total.permute(0, 2, 3, 1).flatten(1)
+    return total
+
+
+def channels_first(total: Tensor, conv: Convolution) -> Tensor:
+    """As the weight has them."""
+    return total.view(len(total), *conv.windows.kernel, -1).movedim(-1, 1)
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -61,9 +66,9 @@ def test_squares(way: str, name: str, signed: bool) -> None:
     conv, grad, signs = made(name)
     given = signs if signed else None
     if way == "dense":
-        found = _dense(conv, grad, given, grad.value.shape[2], 4000)
+        found = channels_first(_dense(conv, grad, given, grad.value.shape[2], 4000), conv)
     elif way == "scattered":
-        found = _scattered(conv, grad, given)
+        found = channels_first(_scattered(conv, grad, given), conv)
     elif way == "kernel for picked places":
         found = pooled_squares(conv.signal, grad, given, conv.windows, rounded=False)
     else:

@@ -28,7 +28,7 @@ def pooled_squares(
     windows: Windows,
     rounded: bool,
 ) -> Tensor:
-    """Return sum_nk sign_nk g_nk^2, [O, kernel elements x input channels], the channels last.
+    """Return sum_nk sign_nk g_nk^2 in the shape of the weight, [O, C, height, width].
 
     ``rounded``: all inputs have ten bits, see :func:`nearest`.
     """
@@ -63,7 +63,7 @@ def pooled_squares(
             WIDTH=WIDTH,
             num_warps=WARPS,
         )
-    return partial.sum(0)
+    return partial.sum(0).view(channels, *windows.kernel, -1).movedim(-1, 1)
 
 
 def squares(
@@ -105,7 +105,7 @@ def squares(
             ONCE=positions <= ONCE,
             **shape,
         )
-    return partial.sum(0)
+    return partial.sum(0).view(channels, -1, *windows.kernel)
 
 
 def nearest(tensor: Tensor) -> Tensor:
@@ -122,12 +122,15 @@ def nearest(tensor: Tensor) -> Tensor:
 
 
 def _pictures(signal: Tensor, windows: Windows, channels_last: bool) -> tuple[Tensor, Tensor, tuple[int, int, int]]:
-    """Images with margins; where a patch's elements lie; steps to the next image, row, position."""
+    """Images with margins; where a patch's elements lie; steps to the next image, row, position.
+
+    Elements are in the order of the images: those that are read together lie near each other.
+    """
     down, right = windows.padding
     images = F.pad(signal, (right, right, down, down))
     if channels_last:
         images = images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
-    _, apart, line, step = images.stride()
+    apart, line, step = images.stride()[1:]
     steps = images[0].numel(), windows.stride[0] * line, windows.stride[1] * step
     return images, _offsets(windows, line, step, apart, images.shape[1], images.device), steps
 
@@ -136,12 +139,13 @@ _known: dict[tuple[object, ...], Tensor] = {}
 
 
 def _offsets(windows: Windows, line: int, step: int, apart: int, channels: int, device: torch.device) -> Tensor:
-    """From the first element of a patch to the others, in the order of height, width and channel."""
+    """From the first element of a patch to the others."""
     key = (windows.kernel, windows.dilation, line, step, apart, channels, device)
     if key not in _known:
         sizes = zip(windows.kernel, windows.dilation, strict=True)
         down, right = (torch.arange(size, device="cpu") * spread for size, spread in sizes)
         others = torch.arange(channels, device="cpu") * apart
-        places = down[:, None, None] * line + right[:, None] * step + others
+        places = others[:, None, None] + down[:, None] * line + right * step
+        places = places.movedim(0, 2) if apart == 1 else places
         _known[key] = places.flatten().to(device, torch.int32)
     return _known[key]

@@ -78,11 +78,12 @@ def sum_of_squares(
     conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None, channels: int, room: int
 ) -> Tensor:
     """Return sum_nc sign_nc g_nc^2 in the shape of the weight; ``signs``, [K, N], None for all positive."""
-    if conv.signal.is_cuda:
-        total = _by_kernel(conv, grad, signs, room)
+    found = _by_kernel(conv, grad, signs, room) if conv.signal.is_cuda else None
+    if found is not None:
+        return found
+    if isinstance(grad, Scattered) and conv.groups == 1 and not conv.signal.is_cuda:
+        total = _scattered(conv, grad, signs)
     else:
-        total = _scattered(conv, grad, signs) if isinstance(grad, Scattered) and conv.groups == 1 else None
-    if total is None:
         total = _dense(conv, grad, signs, channels, room)
     return total.view(channels, *conv.windows.kernel, -1).movedim(-1, 1)
 
