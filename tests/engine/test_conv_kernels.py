@@ -36,7 +36,8 @@ def made(name: str) -> tuple[Convolution, Scattered, Tensor]:
     pooled, index = F.max_pool2d(result, min(3, result.shape[3]), 2, ceil_mode=True, return_indices=True)
     grad = Scattered.of(torch.randn(columns, *pooled.shape, device=DEVICE), index, tuple(result.shape))
     windows = Windows(kernel, stride, padding, dilation)
-    conv = Convolution(inputs.to(DEVICE), windows, 1, tuple(result.shape[2:]))
+    signal = inputs.to(DEVICE, memory_format=torch.channels_last) if name == "wide" else inputs.to(DEVICE)
+    conv = Convolution(signal, windows, 1, tuple(result.shape[2:]))
     return conv, grad.where_positive(result), torch.randn(columns, samples).sign().to(DEVICE)
 
 

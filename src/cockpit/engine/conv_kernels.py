@@ -128,8 +128,7 @@ def _pictures(signal: Tensor, windows: Windows, channels_last: bool) -> tuple[Te
     """
     down, right = windows.padding
     images = F.pad(signal, (right, right, down, down))
-    if channels_last:
-        images = images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    images = images.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
     apart, line, step = images.stride()[1:]
     steps = images[0].numel(), windows.stride[0] * line, windows.stride[1] * step
     return images, _offsets(windows, line, step, apart, images.shape[1], images.device), steps

@@ -25,7 +25,7 @@ KEPT = 4  # vectors that stay when the basis is full
 CHUNK = 2**16  # elements of each vector that are handled at once on a CPU: they stay in its cache
 FLAT = 1e-7  # an eigenvalue so small beside the others is not resolved any further
 LEAST = 8  # products, however soon the residual is small
-AHEAD = {"cuda": 4}  # products after these whose numbers are looked at together: a look makes the device wait
+AHEAD = {"cuda": 2}  # products after these whose numbers are looked at together: a look takes the host some time
 SMALL = 0.02  # residual, in tolerances: at 0.1 one of 6,445 searches was off, by 0.3 % (benchmarks/eigenvalues.py)
 MIXTURE = (1 / 3, 1 / 2, 1.0)  # weights of the largest eigenvectors in the next start
 
