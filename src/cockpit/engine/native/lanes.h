@@ -18,6 +18,9 @@ typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 typedef float loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
+typedef float halves __attribute__((vector_size(2 * LANES)));
+typedef double doubles __attribute__((vector_size(4 * LANES)));
+
 typedef void (*part)(void *task, int64_t begin, int64_t end, int which);
 
 /* Run a task on parts of ``count`` things. */
@@ -29,9 +32,15 @@ static inline floats choose(ints which, floats one, floats other) {
   return (floats)((which & (ints)one) | (~which & (ints)other));
 }
 
-static inline double sum(floats x) {
+/* Add numbers in double precision, two of them in each lane. */
+static inline doubles added(doubles to, floats x) {
+  union { floats all; halves half[2]; } v = {x};
+  return to + __builtin_convertvector(v.half[0], doubles) + __builtin_convertvector(v.half[1], doubles);
+}
+
+static inline double sum(doubles x) {
   double found = 0;
-  for (int j = 0; j < LANES; j += 4) found += (double)x[j] + x[j + 1] + ((double)x[j + 2] + x[j + 3]);
+  for (int j = 0; j < LANES / 2; j++) found += x[j];
   return found;
 }
 
@@ -56,7 +65,7 @@ static inline uint64_t bits(ints which) {
 
 /* Sum over i of TERM, a product of ``a``, which is VECTOR for several numbers and SINGLE for one. */
 #define SUMMED(VECTOR, SINGLE, TERM)                          \
-  double found = 0;                                           \
+  doubles all = {0};                                          \
   int64_t i = 0;                                              \
   while (i + LANES <= n) {                                    \
     floats s = {0};                                           \
@@ -65,8 +74,9 @@ static inline uint64_t bits(ints which) {
       floats a = VECTOR;                                      \
       s += TERM;                                              \
     }                                                         \
-    found += sum(s);                                          \
+    all = added(all, s);                                      \
   }                                                           \
+  double found = sum(all);                                    \
   for (; i < n; i++) {                                        \
     double a = SINGLE;                                        \
     found += TERM;                                            \

@@ -81,17 +81,46 @@ typedef struct {
   double *found; /* of each thread: [vectors, SUMS] */
 } motion_task;
 
+/* All sums in one pass; ``beside`` and ``kept`` are known where it is called, and the loop is made for them. */
+static inline __attribute__((always_inline)) void moved(const float *now, const float *before, const float *gradient,
+                                                        float *update, int64_t n, int beside, int kept, double *found) {
+  doubles all[SUMS] = {{0}};
+  int64_t i = 0;
+  while (i + LANES <= n) {
+    floats s[SUMS] = {{0}};
+    int64_t end = i + SUM < n ? i + SUM : n;
+    for (; i + LANES <= end; i += LANES) {
+      floats b = load(before + i), u = load(now + i) - b;
+      if (kept) *(loose *)(update + i) = u;
+      s[0] += u * u, s[2] += b * b;
+      if (!beside) continue;
+      floats g = load(gradient + i);
+      s[1] += u * g, s[3] += g * g;
+    }
+    for (int k = 0; k < SUMS; k++) all[k] = added(all[k], s[k]);
+  }
+  for (int k = 0; k < SUMS; k++) found[k] += sum(all[k]);
+  for (; i < n; i++) {
+    float u = now[i] - before[i];
+    double b = before[i], g = beside ? gradient[i] : 0;
+    if (kept) update[i] = u;
+    found[0] += (double)u * u, found[1] += u * g, found[2] += b * b, found[3] += g * g;
+  }
+}
+
 static void motion_block(void *given, int64_t p, int64_t at, int64_t n, int which) {
   motion_task *t = given;
   double *found = t->found + SUMS * (which * t->vectors + p);
-  const float *now = t->now[p] + at, *before = t->before[p] + at;
-  float room[BLOCK], *update = t->update[p] ? t->update[p] + at : room;
-  for (int64_t i = 0; i < n; i++) update[i] = now[i] - before[i];
-  found[0] += square_sum(update, n);
-  found[2] += square_sum(before, n);
-  if (!t->gradient) return;
-  found[1] += product_sum(update, t->gradient[p] + at, n);
-  found[3] += square_sum(t->gradient[p] + at, n);
+  const float *now = t->now[p] + at, *before = t->before[p] + at, *gradient = t->gradient ? t->gradient[p] + at : NULL;
+  float *update = t->update[p] ? t->update[p] + at : NULL;
+  if (gradient && update)
+    moved(now, before, gradient, update, n, 1, 1, found);
+  else if (gradient)
+    moved(now, before, gradient, update, n, 1, 0, found);
+  else if (update)
+    moved(now, before, gradient, update, n, 0, 1, found);
+  else
+    moved(now, before, gradient, update, n, 0, 0, found);
 }
 
 static void motion_blocks(void *given, int64_t begin, int64_t end, int which) {
