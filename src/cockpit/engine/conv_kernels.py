@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cockpit.engine.kernels.devices import on, processors
+from cockpit.engine.kernels.devices import on, processors, shared_memory
 from cockpit.engine.scattered import Scattered
 from cockpit.engine.windows import Windows
 
@@ -16,6 +16,7 @@ PROGRAMS = 64  # for each multiprocessor
 ONCE = 64  # positions up to which the kernel for all of them takes a sample in one product
 WHOLE = {"ROWS": 128, "PLACES": 16, "WIDTH": 64, "num_warps": 8, "num_stages": 4}  # else
 WHOLE_ONCE = {"ROWS": 128, "PLACES": ONCE, "WIDTH": 64, "num_warps": 8, "num_stages": 3}
+SHARED = 147_456  # bytes that this takes on a multiprocessor; not all devices have them
 WHOLE_PROGRAMS = 2  # for each multiprocessor
 PIECE = 1024  # numbers that a program rounds
 NARROW = 128  # elements of a kernel up to which this is quicker than products with all positions (H200, 3c3d and 2c2d)
@@ -80,7 +81,8 @@ def squares(
     columns, samples, channels, height, across = value.shape
     images, offsets, steps = _pictures(signal, windows, channels_last=False)
     width, rows, positions = offsets.numel(), columns * channels, height * across
-    aligned, shape = gcd(positions, 4), WHOLE_ONCE if positions <= ONCE else WHOLE
+    aligned, once = gcd(positions, 4), positions <= ONCE and shared_memory(images.device) >= SHARED
+    shape = WHOLE_ONCE if once else WHOLE
     tiles = -(-rows // shape["ROWS"]), -(-width // shape["WIDTH"])
     each = max(1, samples * tiles[0] * tiles[1] // (WHOLE_PROGRAMS * processors(images.device)))
     splits = -(-samples // each)
@@ -103,7 +105,7 @@ def squares(
             ROUNDED=rounded,
             ACROSS=across,
             ALIGNED=aligned,
-            ONCE=positions <= ONCE,
+            ONCE=once,
             **shape,
         )
     return partial.sum(0).view(channels, -1, *windows.kernel)

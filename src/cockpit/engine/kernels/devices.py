@@ -45,6 +45,11 @@ def processors(device: torch.device) -> int:
     return _processors(device) if device.type == "cuda" else 2
 
 
+def shared_memory(device: torch.device) -> int:
+    """Bytes that the threads of one program may share; as on a large device where the interpreter plays one."""
+    return _shared_memory(device) if device.type == "cuda" else 2**18
+
+
 def on(device: torch.device) -> AbstractContextManager[object]:
     """Make ``device`` the one that launches go to."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
@@ -79,6 +84,11 @@ def _try(device: torch.device) -> str | None:
 @cache
 def _processors(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+@cache
+def _shared_memory(device: torch.device) -> int:
+    return int(getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0))
 
 
 @cache
