@@ -145,7 +145,7 @@ class Tracker:
         return self.recorder is not None and self.recorder.attach()
 
     def alone(self) -> bool:
-        """Whether a familiar pass runs on one GPU."""
+        """Whether autograd may run on this thread."""
         return self.recorder is not None and self.recorder.alone()
 
     def detach(self) -> None:

@@ -14,7 +14,9 @@ from torch.utils.checkpoint import checkpoint
 import cockpit
 from cockpit.core.record import Record
 from cockpit.engine import recorder
+from cockpit.engine.backward_pass import BackwardPass
 from cockpit.engine.familiar import FamiliarPass
+from cockpit.engine.graph import Graph
 
 Records = dict[tuple[int, str], Record]
 STEPS = 12
@@ -172,3 +174,47 @@ def test_no_hook_stays_on_a_graph_that_is_kept(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(FamiliarPass, "listen", listening)
     trained("1", monkeypatch, backward)
     assert passes
+
+
+@pytest.mark.parametrize(("preset", "alone"), [("economy", True), ("business", True), ("full", True), ("Time", False)])
+def test_autograd_runs_on_this_thread_where_tensors_are_collected(
+    preset: str, alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one GPU, once the structure is known; hooks would be handed over to the device's thread and back."""
+    monkeypatch.setattr(Graph, "on_one_gpu", lambda self: True)
+    monkeypatch.setenv("COCKPIT_REPLAY", "1")
+    torch.manual_seed(0)
+    net, loss_fn = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)), nn.CrossEntropyLoss()
+    optimizer, elsewhere = torch.optim.SGD(net.parameters(), lr=0.05), list[bool]()
+    quantities = preset if preset != "Time" else [preset]
+    with cockpit.watch(net, optimizer, loss_fn, quantities=quantities, every=1, run=False) as pit:
+        pit._tracker.settings.programs.replayer = lambda function, device: function
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            hidden = net[:2](torch.randn(7, 6))
+            hidden.register_hook(lambda grad: elsewhere.append(torch._C._is_multithreading_enabled()))
+            loss_fn(net[2](hidden), torch.randint(3, (7,))).backward()
+            optimizer.step()
+    assert elsewhere[0]
+    assert elsewhere[-1] != alone
+    assert torch._C._is_multithreading_enabled()
+
+
+def test_what_needs_no_single_samples_places_no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even to hear what reaches the loss: on a GPU each would be handed over to another thread."""
+    placed, listen = list[int](), BackwardPass.listen
+
+    def counted(self: BackwardPass) -> None:
+        listen(self)
+        placed.append(len(self._handles))
+
+    monkeypatch.setattr(BackwardPass, "listen", counted)
+    net, loss_fn = nn.Linear(6, 3), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    with cockpit.watch(net, optimizer, loss_fn, quantities=["Loss", "Time", "GradNorm"], every=1, run=False) as pit:
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss_fn(net(torch.randn(7, 6)), torch.randint(3, (7,))).backward()
+            optimizer.step()
+    assert placed == [0, 0, 0]
+    assert len(pit.history.series("GradNorm")) == 3

@@ -168,12 +168,13 @@ def test_half_precision(name: str, dtype: torch.dtype) -> None:
     assert int(found.hist2d[PAIR].sum()) == g.numel()
 
 
-def test_familiar_steps_run_on_the_thread_of_the_training_and_change_nothing() -> None:
+@pytest.mark.parametrize("preset", ["economy", "business", "full"])
+def test_familiar_steps_run_on_the_thread_of_the_training_and_change_nothing(preset: str) -> None:
     def trained(watched: bool) -> tuple[list[Tensor], list[int]]:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 5)).cuda()
         optimizer, loss_fn, threads = torch.optim.Adam(model.parameters()), nn.CrossEntropyLoss(), list[int]()
-        pit = cockpit.watch(model, optimizer, loss_fn, quantities="economy", every=1, run=False) if watched else None
+        pit = cockpit.watch(model, optimizer, loss_fn, quantities=preset, every=1, run=False) if watched else None
         x, y = torch.randn(40, 16, 20, device="cuda"), torch.randint(5, (40, 16), device="cuda")
         for inputs, labels in zip(x, y, strict=True):
             optimizer.zero_grad()

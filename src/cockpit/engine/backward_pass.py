@@ -11,7 +11,7 @@ from cockpit.core.errors import why
 from cockpit.engine import scene
 from cockpit.engine.blueprint import Recalled
 from cockpit.engine.capture import Capture
-from cockpit.engine.familiar import Familiar, on_one_gpu
+from cockpit.engine.familiar import Familiar
 from cockpit.engine.graph import Graph
 from cockpit.engine.losses import LossCall, share
 from cockpit.engine.microbatch import CHANGED, Microbatch, backpropagated
@@ -92,8 +92,20 @@ class BackwardPass:
             if self.structure and self.replayable:
                 self._choose_mode(self.capture)
             self.capture.watch()
-        for node, call in self.seen.calls:
-            self._handles.append(node.register_prehook(_keeper(call)))
+        if LOSSES in self.needs:
+            for node, call in self.seen.calls:
+                self._handles.append(node.register_prehook(_keeper(call)))
+
+    @property
+    def alone(self) -> bool:
+        """Whether autograd may run on this thread: tensors are collected, as in a familiar pass, all on one GPU.
+
+        Hooks of ours are Python: handing it over to the device's thread and back costs more than they do.
+        """
+        captured = self.capture
+        if isinstance(captured, str) or captured.script is None:
+            return False
+        return isinstance(captured.found, Recalled) and captured.found.blueprint.alone
 
     def _choose_mode(self, captured: Capture) -> None:
         """A familiar graph: collect what a program replays, or find out what that is."""
@@ -165,7 +177,6 @@ class BackwardPass:
             calls=tuple(graph.nodes[node] for node, _ in seen.calls),
             sizes=[forward.size for _, forward in seen.forwards],
             shapes=[call.shape for _, call in seen.calls],
-            alone=on_one_gpu(graph),
         )
         self._settings.familiar.keep(graph, self.needs, known)
 

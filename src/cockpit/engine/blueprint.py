@@ -46,6 +46,7 @@ class Blueprint:
     outputs: list[tuple[Source, int]]
     loss_layouts: list[Layout | str]
     compiled: bool
+    alone: bool  # everything is on one GPU
     number: int = field(default_factory=count(1).__next__)  # tells structures apart
 
     def fits(self, nodes: list[Node]) -> bool:
@@ -110,7 +111,17 @@ def draw(
     sizes = {at[node]: shapes(node) for node in placed.nodes}
     sources = [(Source(None, s.output, s.shape, s.layout, s.dtype, s.device), at[s.node]) for s in outputs]
     return Blueprint(
-        samples, half, placed.coupled, dict(uncovered), places, layouts, sizes, sources, list(loss_layouts), compiled
+        samples,
+        half,
+        placed.coupled,
+        dict(uncovered),
+        places,
+        layouts,
+        sizes,
+        sources,
+        list(loss_layouts),
+        compiled,
+        graph.on_one_gpu(),
     )
 
 

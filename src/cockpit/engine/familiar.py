@@ -36,7 +36,6 @@ class Familiar:
     calls: tuple[int, ...]  # of the loss
     sizes: list[Any]  # samples of the calls of the model, as far as they are known
     shapes: list[tuple[int, ...]]  # of what the loss saw
-    alone: bool  # everything is on one GPU
 
     def met(self, graph: Graph, parameters: Mapping[str, Tensor], keys: tuple[str, str]) -> "Met | None":
         """The same in another graph of this structure; None if anything is not as it was."""
@@ -86,12 +85,6 @@ class Acquaintances:
         self._known[graph.signature, needs] = known
 
 
-def on_one_gpu(graph: Graph) -> bool:
-    """Whether all results of all operations are on the same one."""
-    devices = {meta.device for node in graph.nodes for meta in node._input_metadata}
-    return len(devices) == 1 and devices.pop().type == "cuda"
-
-
 class FamiliarPass:
     """Takes the place of a :class:`BackwardPass`."""
 
@@ -102,7 +95,7 @@ class FamiliarPass:
         self._met, self._programs = met, programs
         blueprint = met.known.blueprint
         self.loss, self.half = backpropagated(roots, seeds), blueprint.half
-        self.structure, self.alone = blueprint.number, met.known.alone
+        self.structure, self.alone = blueprint.number, blueprint.alone
         self._grads: dict[int, Grads] = {}  # by place in the walk
         self._handles: list[Any] = []
 

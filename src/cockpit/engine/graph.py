@@ -129,6 +129,11 @@ class Graph:
                     return meta.dtype  # type: ignore[no-any-return]
         return None
 
+    def on_one_gpu(self) -> bool:
+        """Whether all results of all operations are on the same one."""
+        devices = {meta.device for node in self.nodes for meta in node._input_metadata}
+        return len(devices) == 1 and devices.pop().type == "cuda"
+
     def __contains__(self, node: Node) -> bool:
         return node in self.nodes
 

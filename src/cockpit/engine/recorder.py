@@ -90,8 +90,8 @@ class Recorder:
         return self.retain
 
     def alone(self) -> bool:
-        """Whether a familiar pass runs on one GPU."""
-        return isinstance(self._pass, FamiliarPass) and self._pass.alone
+        """Whether autograd may run on this thread."""
+        return self._pass is not None and self._pass.alone
 
     def detach(self) -> None:
         """Remove them."""
