@@ -86,31 +86,37 @@ int picked_forward(const int64_t *given, int64_t samples, const float *x, const 
   return all.failed;
 }
 
-static void weights(const task *t, int64_t n, int64_t o, int k, int64_t *at, float *v) {
+/* Both halves together: the second one's patches are told by how far they are from the first one's image. */
+static void weights(const task *t, int64_t n, int64_t o, int64_t *at, float *v) {
   const layout *l = &t->l;
   const int32_t *index = picks(l, t->index, n, o);
-  const float *from = value(t->v[k], n, o), *x = t->data[k] + n * l->image;
+  const float *x = (t->data[0] ? t->data[0] : t->data[1]) + n * l->image;
   float *to = t->found + o * row(l);
-  int64_t m = where(l, index, at);
-  for (int64_t e = 0, next = 0; e < l->places; e++) {
-    v[next] = from[e * t->v[k].steps[3]];
-    next += index[e] < l->positions;
+  int64_t m = where(l, index, at), all = 0;
+  for (int k = 0; k < 2; k++) {
+    if (!t->data[k]) continue;
+    int64_t apart = ((intptr_t)(t->data[k] + n * l->image) - (intptr_t)x) / (int64_t)sizeof(float);
+    const float *from = value(t->v[k], n, o);
+    for (int64_t e = 0, next = all; e < l->places; e++) {
+      v[next] = from[e * t->v[k].steps[3]];
+      next += index[e] < l->positions;
+    }
+    for (int64_t e = 0; e < m && !k && t->sums; e++) t->sums[o] += v[e];
+    for (int64_t e = 0; e < m && all; e++) at[all + e] = at[e] + apart;
+    all += m;
   }
-  for (int64_t e = 0; e < m && !k && t->sums; e++) t->sums[o] += v[e];
   for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each)
-    adders[smaller(each, l->blocks - b)](m, at, v, x, l->offsets + b, to + b * WIDTH, in_row);
+    adders[smaller(each, l->blocks - b)](all, at, v, x, l->offsets + b, to + b * WIDTH, in_row);
 }
 
 static void weights_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
-  int64_t *at = malloc(sizeof(int64_t) * (size_t)t->l.places);
-  float *v = malloc(sizeof(float) * (size_t)t->l.places);
+  int64_t *at = malloc(sizeof(int64_t) * 2 * (size_t)t->l.places);
+  float *v = malloc(sizeof(float) * 2 * (size_t)t->l.places);
   (void)which;
   if (!at || !v) t->failed = 1;
   for (int64_t n = 0; n < t->samples && at && v; n++)
-    for (int64_t o = begin; o < end; o++)
-      for (int k = 0; k < 2; k++)
-        if (t->data[k]) weights(t, n, o, k, at, v);
+    for (int64_t o = begin; o < end; o++) weights(t, n, o, at, v);
   free(at);
   free(v);
 }
