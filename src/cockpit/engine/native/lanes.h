@@ -21,6 +21,17 @@ typedef float loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias
 typedef float halves __attribute__((vector_size(2 * LANES)));
 typedef double doubles __attribute__((vector_size(4 * LANES)));
 
+/* Some numbers of two vectors of eight, by their places in both. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define TAKE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#endif
+#endif
+#ifndef TAKE /* older versions of GCC have a word of their own for it */
+typedef int32_t places_of_eight __attribute__((vector_size(32)));
+#define TAKE(a, b, ...) __builtin_shuffle(a, b, ((places_of_eight){__VA_ARGS__}))
+#endif
+
 typedef void (*part)(void *task, int64_t begin, int64_t end, int which);
 
 /* Run a task on parts of ``count`` things. */

@@ -26,15 +26,6 @@ typedef struct {
 } task;
 
 #if LANES == 8
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_shufflevector)
-#define TAKE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#endif
-#endif
-#ifndef TAKE /* older versions of GCC have a word of their own for it */
-#define TAKE(a, b, ...) __builtin_shuffle(a, b, ((ints){__VA_ARGS__}))
-#endif
-
 /* The same numbers, rows as columns. */
 static inline void transpose(floats x[LANES]) {
   floats y[LANES];

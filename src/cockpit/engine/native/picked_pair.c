@@ -44,23 +44,34 @@ static int64_t where(const layout *l, const int32_t *index, int64_t *at) {
   return m;
 }
 
+/* The sums of eight blocks at once. */
+static inline eight summed(const eight *x) {
+  eight two[4], four[2];
+  for (int i = 0; i < 4; i++, x += 2)
+    two[i] = TAKE(x[0], x[1], 0, 8, 2, 10, 4, 12, 6, 14) + TAKE(x[0], x[1], 1, 9, 3, 11, 5, 13, 7, 15);
+  x = two;
+  for (int i = 0; i < 2; i++, x += 2)
+    four[i] = TAKE(x[0], x[1], 0, 1, 8, 9, 4, 5, 12, 13) + TAKE(x[0], x[1], 2, 3, 10, 11, 6, 7, 14, 15);
+  return TAKE(four[0], four[1], 0, 1, 2, 3, 8, 9, 10, 11) + TAKE(four[0], four[1], 4, 5, 6, 7, 12, 13, 14, 15);
+}
+
 static void forward(const task *t, int64_t n, int64_t o, int64_t *at, eight *found) {
   const layout *l = &t->l;
   const int32_t *index = picks(l, t->index, n, o);
   float *to = t->found + n * t->steps[1] + o * t->steps[2], bias = t->bias ? t->bias[o] : 0;
   int64_t m = where(l, index, at);
-  memset(found, 0, sizeof(eight) * (size_t)(m + 1));
+  memset(found, 0, sizeof(eight) * (size_t)(m + WIDTH));
   for (int k = 0; k < 2; k++) {
     if (!t->data[k]) continue;
     const float *w = t->rows[k] + o * row(l), *x = t->data[k] + n * l->image;
     for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each)
       all_dots[smaller(each, l->blocks - b)](m, at, w + b * WIDTH, x, l->offsets + b, found);
   }
+  float *sums = (float *)found; /* those of eight blocks take the place of the first */
+  for (int64_t e = 0; e < m; e += WIDTH) STORE(sums + e, summed(found + e) + bias);
   for (int64_t e = 0, next = 0; e < l->places; e++) {
     int there = index[e] < l->positions;
-    eight s = found[next];
-    float all = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])) + bias;
-    to[e * t->steps[3]] = there ? all : 0;
+    to[e * t->steps[3]] = there ? sums[next] : 0;
     next += there;
   }
 }
@@ -68,7 +79,7 @@ static void forward(const task *t, int64_t n, int64_t o, int64_t *at, eight *fou
 static void forward_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
   int64_t *at = malloc(sizeof(int64_t) * (size_t)t->l.places);
-  eight *found = aligned_alloc(sizeof(eight), sizeof(eight) * (size_t)(t->l.places + 1));
+  eight *found = aligned_alloc(sizeof(eight), sizeof(eight) * (size_t)(t->l.places + WIDTH)); /* in whole blocks */
   (void)which;
   if (!at || !found) t->failed = 1;
   for (int64_t n = begin; n < end && at && found; n++)
@@ -86,7 +97,11 @@ int picked_forward(const int64_t *given, int64_t samples, const float *x, const 
   return all.failed;
 }
 
-/* Both halves together: the second one's patches are told by how far they are from the first one's image. */
+/* Numbers from one place in memory to another: both halves are handled together, as if they lay in one piece. */
+static inline int64_t apart(const float *one, const float *other) {
+  return ((intptr_t)other - (intptr_t)one) / (int64_t)sizeof(float);
+}
+
 static void weights(const task *t, int64_t n, int64_t o, int64_t *at, float *v) {
   const layout *l = &t->l;
   const int32_t *index = picks(l, t->index, n, o);
@@ -95,14 +110,14 @@ static void weights(const task *t, int64_t n, int64_t o, int64_t *at, float *v) 
   int64_t m = where(l, index, at), all = 0;
   for (int k = 0; k < 2; k++) {
     if (!t->data[k]) continue;
-    int64_t apart = ((intptr_t)(t->data[k] + n * l->image) - (intptr_t)x) / (int64_t)sizeof(float);
     const float *from = value(t->v[k], n, o);
+    int64_t further = apart(x, t->data[k] + n * l->image);
     for (int64_t e = 0, next = all; e < l->places; e++) {
       v[next] = from[e * t->v[k].steps[3]];
       next += index[e] < l->positions;
     }
     for (int64_t e = 0; e < m && !k && t->sums; e++) t->sums[o] += v[e];
-    for (int64_t e = 0; e < m && all; e++) at[all + e] = at[e] + apart;
+    for (int64_t e = 0; e < m && all; e++) at[all + e] = at[e] + further;
     all += m;
   }
   for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each)
