@@ -25,7 +25,7 @@ from cockpit.describe import describe
 from cockpit.engine import eager, native, tap
 from cockpit.engine.needs import double_backward
 from cockpit.engine.placement import Finder
-from cockpit.engine.replay import Replay
+from cockpit.engine.replay import Studio
 from cockpit.engine.scaler import LossScale
 from cockpit.engine.settings import Settings
 from cockpit.explain import explain
@@ -98,7 +98,8 @@ def watch(
         schedule = as_schedule(every)
     settings = Settings(batch_axis, batch_size, losses, Finder(batch_axis), LossScale(scaler), seed=seed)
     if _allowed("COCKPIT_REPLAY"):
-        settings.programs.replayer = Replay if on_gpu else None
+        if on_gpu:
+            settings.programs.replayer, settings.programs.curved = Studio(), Studio()
         settings.programs.taped = not on_gpu and native.problem() is None
         settings.programs.patience = 1 if every is not None or grace >= 1 else PATIENCE
     folder = None if _disabled() else choose_folder(run, type(model).__name__)

@@ -138,6 +138,7 @@ class Programs:
     """Recordings by structure and occasion; a structure is recorded when it has been seen often enough to pay."""
 
     replayer: Replayer | None = None  # on a GPU
+    curved: Replayer | None = None  # for curvature, if another: a second backward pass may come before the update
     taped: bool = False  # on a CPU
     patience: int = 1  # familiar steps before one is recorded
     _sightings: dict[int, int] = field(default_factory=dict)

@@ -207,7 +207,7 @@ class RecordedCurvature:
         return found
 
     def _recorded(self, make: Callable[[Draw], Recorded], device: torch.device) -> Recorded | None:
-        replayer = self.programs.replayer
+        replayer = self.programs.curved or self.programs.replayer
         if replayer is None:
             return None
         try:
