@@ -164,7 +164,8 @@ class BackwardPass:
     def _become_familiar(self, captured: Capture, why_none: str | None) -> None:
         """Nothing but tensors was read in this pass: from now on nothing else is asked."""
         seen, graph, found = self.seen, captured.graph, captured.found
-        plain = not self._diagonal and MAX_EIGENVALUE not in self.needs and seen.size is None
+        diagonals = tuple([need for need in self.needs if isinstance(need, Diagonal)])
+        plain = MAX_EIGENVALUE not in self.needs and seen.size is None and self._replayed(diagonals)
         if not plain or not isinstance(found, Recalled) or any(call.losses is not None for _, call in seen.forwards):
             return
         assert captured.script is not None
@@ -177,8 +178,14 @@ class BackwardPass:
             calls=tuple(graph.nodes[node] for node, _ in seen.calls),
             sizes=[forward.size for _, forward in seen.forwards],
             shapes=[call.shape for _, call in seen.calls],
+            diagonals=diagonals,
         )
         self._settings.familiar.keep(graph, self.needs, known)
+
+    def _replayed(self, diagonals: Sequence[Diagonal]) -> bool:
+        """Whether all of them can be replayed without finding anything out."""
+        known = all(need.kind == "ggn" for need in diagonals)
+        return known and (not diagonals or self._settings.recorded.readable(self.structure))
 
     def _shares(self) -> Tensor | str:
         """Each sample's share of the loss."""

@@ -15,8 +15,8 @@ from cockpit.engine.batch import Forward
 from cockpit.engine.blueprint import MAX_REMEMBERED, Blueprint
 from cockpit.engine.graph import Graph, Node, recomputed
 from cockpit.engine.losses import LossCall
-from cockpit.engine.microbatch import CHANGED, Microbatch, backpropagated
-from cockpit.engine.needs import Need
+from cockpit.engine.microbatch import CHANGED, Microbatch, Vectors, backpropagated
+from cockpit.engine.needs import Diagonal, Need
 from cockpit.engine.occasion import Raw
 from cockpit.engine.program import Programs
 from cockpit.engine.raw import Collected, Grads, Script
@@ -36,6 +36,7 @@ class Familiar:
     calls: tuple[int, ...]  # of the loss
     sizes: list[Any]  # samples of the calls of the model, as far as they are known
     shapes: list[tuple[int, ...]]  # of what the loss saw
+    diagonals: tuple[Diagonal, ...] = ()  # of the Gauss-Newton matrix, replayed
 
     def met(self, graph: Graph, parameters: Mapping[str, Tensor], keys: tuple[str, str]) -> "Met | None":
         """The same in another graph of this structure; None if anything is not as it was."""
@@ -88,11 +89,19 @@ class Acquaintances:
 class FamiliarPass:
     """Takes the place of a :class:`BackwardPass`."""
 
-    curvature_seconds = 0.0  # none is computed in such a pass
     problem: str | None = None
 
-    def __init__(self, met: Met, roots: Sequence[Tensor], seeds: Seeds, programs: Programs) -> None:
-        self._met, self._programs = met, programs
+    def __init__(
+        self,
+        met: Met,
+        roots: Sequence[Tensor],
+        seeds: Seeds,
+        programs: Programs,
+        diagonal: Vectors | None = None,
+        curvature_seconds: float = 0.0,
+    ) -> None:
+        self._met, self._programs, self.curvature_seconds = met, programs, curvature_seconds
+        self._diagonals = {} if diagonal is None else {need: [diagonal] for need in met.known.diagonals}
         blueprint = met.known.blueprint
         self.loss, self.half = backpropagated(roots, seeds), blueprint.half
         self.structure, self.alone = blueprint.number, blueprint.alone
@@ -125,6 +134,7 @@ class FamiliarPass:
             uncovered=uncovered,
             shares=known.why or CHANGED,
             coupled=known.blueprint.coupled,
+            diagonals=dict(self._diagonals),
             origin=tuple([forward.call for forward in self._met.forwards]),
             raw=raw,
             structure=self.structure,

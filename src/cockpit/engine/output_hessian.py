@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
+from cockpit.engine import cross_entropy
+from cockpit.engine.cross_entropy import signed
 from cockpit.engine.factors import Columns, Factor, Softmax, Target
 from cockpit.engine.graph import Graph, Node, edge, family
 from cockpit.engine.placement import Source
@@ -25,10 +27,6 @@ ELEMENTWISE = frozenset(
 )
 PASSED = KEEPS | RESHAPES | {"BackwardHookFunctionBackward"}  # between the output and a loss: the same numbers
 PICKS = frozenset({"NllLossBackwardBackward", "NllLoss2DBackwardBackward"})  # of their operands only the first counts
-CROSS_ENTROPY = {
-    "NllLossBackward": torch.ops.aten.nll_loss_backward.default,
-    "NllLoss2DBackward": torch.ops.aten.nll_loss2d_backward.default,
-}
 NOT_FINITE = "the curvature of the loss is not finite"
 
 
@@ -46,6 +44,7 @@ class OutputHessian:
         self._roots, self._seeds, self._graph, self._trusted = list(roots), list(seeds), graph, trusted
         self._outputs = [Target(o.node, o.output, o.shape, o.layout, o.dtype) for o in outputs]
         self._factor: Factor | None = None
+        self.reading: cross_entropy.Reading | None = None  #: how to find the factor in the next graph, if that is easy
 
     def columns(self) -> Columns:
         """Factor it."""
@@ -100,9 +99,10 @@ class OutputHessian:
     def _slopes(self, nodes: list[Node]) -> tuple[Tensor, ...] | None:
         """Gradients with respect to the results of the operations; None where they depend on these results."""
         if self._trusted is not None and self._surely_positive(nodes[0]):
-            quick = self._of_cross_entropy()
+            quick = cross_entropy.slope(self._roots[0])
             signature = "slope", self._graph.signature
             if self._trusted(signature, lambda: agree([(self._gradient(nodes[0], 0).detach(), quick)])):
+                self.reading = cross_entropy.Reading(self._graph.nodes[nodes[0]])
                 return (quick,)
         slopes = [self._gradient(node, 0) for node in nodes]
         if any(_depends(slope, nodes) for slope in slopes):
@@ -110,26 +110,7 @@ class OutputHessian:
         return tuple(slope.detach() for slope in slopes)
 
     def _surely_positive(self, node: Node) -> bool:
-        """Cross entropy itself is backpropagated: no factor or weight that could be negative."""
-        root = self._roots[0].grad_fn
-        direct = len(self._roots) == 1 and self._seeds[0] is None and root is not None
-        if not direct or family(root) not in CROSS_ENTROPY:
-            return False
-        return root._saved_weight is None and root.next_functions[0][0] is node  # type: ignore[union-attr]
-
-    def _of_cross_entropy(self) -> Tensor:
-        """The gradient with respect to the log-softmax: autograd takes ten times as long to ask its one node."""
-        root: Node = self._roots[0].grad_fn
-        found: Tensor = CROSS_ENTROPY[family(root)](
-            torch.ones_like(self._roots[0]),
-            root._saved_self.detach(),
-            root._saved_target,
-            None,
-            root._saved_reduction,
-            _signed(root._saved_ignore_index),
-            root._saved_total_weight,
-        )
-        return found
+        return cross_entropy.above(node, self._roots, self._seeds)
 
     def _elementwise(self, node: Node, target: Target) -> Columns | None:
         """A sum over elements: one product with the Hessian shows its diagonal."""
@@ -244,12 +225,7 @@ def _depends(gradient: Tensor, nodes: list[Node]) -> bool:
 
 def _dim(node: Node) -> int:
     """Axis of the classes."""
-    return _signed(node._saved_dim)
-
-
-def _signed(number: int) -> int:
-    """Nodes give a negative number as if it had no sign."""
-    return number - 2**64 if number >= 2**63 else number
+    return signed(node._saved_dim)
 
 
 def _apart(node: Node, target: Target) -> int | None:

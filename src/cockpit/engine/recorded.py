@@ -14,6 +14,7 @@ from cockpit.core.errors import Undefined, why
 from cockpit.engine.blueprint import Found
 from cockpit.engine.branches import side_by_side
 from cockpit.engine.column_pass import ColumnPass
+from cockpit.engine.cross_entropy import Reading, Seeds
 from cockpit.engine.curvature import Product, Vectors
 from cockpit.engine.factors import Factor, Softmax
 from cockpit.engine.feed import Draw, Feed
@@ -46,20 +47,20 @@ class Inputs:
         self.nbytes = self._feed.nbytes
         self._nodes, self._given = [], ()
 
-    def take(self, factor: Factor, nodes: Sequence[Node]) -> bool:
+    def take(self, loss: Sequence[Tensor], nodes: Sequence[Node]) -> bool:
         """Copy those of another graph; False where it is not of the same kind after all."""
         read = self.twins.read(nodes)
         if read is None:
             return False
-        self._feed([*factor.tensors(), *read])
+        self._feed([*loss, *read])
         return True
 
 
 class RecordedDiagonal:
     """The diagonal of the Gauss-Newton matrix for graphs of one structure."""
 
-    def __init__(self, inputs: Inputs, found: Found, parameters: Mapping[str, Tensor]) -> None:
-        self.inputs, twins = inputs, inputs.twins
+    def __init__(self, inputs: Inputs, found: Found, parameters: Mapping[str, Tensor], reading: Reading | None) -> None:
+        self.inputs, self.reading, twins = inputs, reading, inputs.twins
         self._paths = [twins.path(path) for path in found.paths]
         layouts = {twins.of(node): layout for node, layout in found.placed.nodes.items()}
         self._placed, self._parameters = Placements(layouts, found.coupled), dict(parameters)
@@ -163,10 +164,24 @@ class RecordedCurvature:
         factor, nodes = hessian.factor(), list(graph.nodes)
 
         def make(draw: Draw) -> RecordedDiagonal:
-            return RecordedDiagonal(Inputs(nodes, factor, draw), found, parameters)
+            return RecordedDiagonal(Inputs(nodes, factor, draw), found, parameters, hessian.reading)
 
         known = self._find(("diagonal", found.structure), factor, nodes, make)
         return known() if isinstance(known, RecordedDiagonal) else None
+
+    def readable(self, structure: int) -> bool:
+        """Whether the diagonal can be replayed :meth:`again`."""
+        known = self._known.get(("diagonal", structure))
+        return isinstance(known, RecordedDiagonal) and known.reading is not None
+
+    @torch.no_grad()
+    def again(self, structure: int, roots: Sequence[Tensor], seeds: Seeds, nodes: Sequence[Node]) -> Vectors | None:
+        """The diagonal for a graph of which everything is known; None if anything is not as it was."""
+        known = self._known.get(("diagonal", structure))
+        if not isinstance(known, RecordedDiagonal) or known.reading is None:
+            return None
+        loss = known.reading.tensors(roots, seeds, nodes)
+        return known() if loss is not None and known.inputs.take(loss, nodes) else None
 
     def product(
         self,
@@ -201,7 +216,7 @@ class RecordedCurvature:
         found = self._known.get(key)
         if found is None:
             found = self._recorded(make, factor.tensors()[0].device)
-        if found is not None and not found.inputs.take(factor, nodes):
+        if found is not None and not found.inputs.take(factor.tensors(), nodes):
             found = None
         self._known[key] = found
         return found

@@ -121,12 +121,24 @@ class Recorder:
         if not self._belongs():
             return None
         self.loss_scale, self.root = self.settings.scale.of(roots[0]), roots[0]
-        met = self._met(graph)
-        if met is not None:
-            return FamiliarPass(met, roots, seeds, self.settings.programs)
+        familiar = self._familiar(graph, roots, seeds)
+        if familiar is not None:
+            return familiar
         seen = Seen(*self._notes(graph), self.known_size, self.known_losses)
         seed = (self.settings.seed * 1_000_003 + self.step) * 31 + len(self.microbatches)
         return BackwardPass(graph, roots, seeds, self.parameters, seen, self.needs, self.settings, seed)
+
+    def _familiar(
+        self, graph: Graph, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]
+    ) -> FamiliarPass | None:
+        met, programs = self._met(graph), self.settings.programs
+        if met is None or not met.known.diagonals:
+            return None if met is None else FamiliarPass(met, roots, seeds, programs)
+        begin = time.perf_counter()
+        diagonal = self.settings.recorded.again(met.known.blueprint.number, roots, seeds, met.nodes)
+        if diagonal is None:
+            return None
+        return FamiliarPass(met, roots, seeds, programs, diagonal, time.perf_counter() - begin)
 
     def _met(self, graph: Graph) -> Met | None:
         """A graph of which everything is known, where nothing else is needed."""
