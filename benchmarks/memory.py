@@ -18,7 +18,7 @@ import torch
 from nets import Problem
 from timing import Interval
 
-STEPS = 2
+STEPS = 6  # so many that recordings are made
 STATUS, FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
