@@ -22,6 +22,7 @@ Records = dict[tuple[int, str], Record]
 STEPS = 12
 LATER = 8  # a step by which everything is familiar
 QUANTITIES = ["Loss", "GradNorm", "UpdateSize", "Alpha", "NormTest", "OrthoTest", "GradHist1d", "GradHist2d"]
+CURVED = [*QUANTITIES, "HessTrace", "TICDiag"]
 
 
 class Net(nn.Module):
@@ -52,6 +53,7 @@ def trained(
     monkeypatch: pytest.MonkeyPatch,
     backward: Callable[..., None] = usual,
     size: Callable[[int], int] = lambda _: 7,
+    quantities: list[str] = QUANTITIES,
 ) -> tuple[Records, list[int]]:
     """Everything that was recorded, and the steps at which the graph was familiar."""
     monkeypatch.setenv("COCKPIT_REPLAY", replay)
@@ -66,7 +68,7 @@ def trained(
             familiar.append(pit.step)
 
     monkeypatch.setattr(recorder, "FamiliarPass", Counted)
-    with cockpit.watch(net, optimizer, loss_fn, quantities=QUANTITIES, every=1, run=False) as pit:
+    with cockpit.watch(net, optimizer, loss_fn, quantities=quantities, every=1, run=False) as pit:
         if replay == "1":
             pit._tracker.settings.programs.replayer = lambda function, device: function
         for step in range(STEPS):
@@ -87,22 +89,55 @@ def agree(found: Records, wanted: Records) -> None:
             assert found[key].value == record.value, key
 
 
-def test_a_familiar_graph_gives_what_a_search_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted, none = trained("0", monkeypatch)
-    found, familiar = trained("1", monkeypatch)
+@pytest.mark.parametrize("quantities", [QUANTITIES, CURVED])
+def test_a_familiar_graph_gives_what_a_search_gives(quantities: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, none = trained("0", monkeypatch, quantities=quantities)
+    found, familiar = trained("1", monkeypatch, quantities=quantities)
     assert none == []
     assert familiar[-5:] == list(range(STEPS - 5, STEPS))
     agree(found, wanted)
+
+
+def weighed(loss_fn: Any, outputs: Tensor, labels: Tensor) -> None:
+    loss_fn.weight = torch.arange(1.0, 5)
+    loss_fn(outputs, labels).backward()
+    loss_fn.weight = None
+
+
+def passed_over(loss_fn: Any, outputs: Tensor, labels: Tensor) -> None:
+    loss_fn.ignore_index = int(labels[0])
+    loss_fn(outputs, labels).backward()
+    loss_fn.ignore_index = -100
+
+
+def scaled(loss_fn: Any, outputs: Tensor, labels: Tensor) -> None:
+    loss_fn(outputs, labels).backward(torch.tensor(3.0))
+
+
+@pytest.mark.parametrize("change", [weighed, passed_over, scaled])
+def test_curvature_of_a_loss_that_changed_for_a_step(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph looks the same."""
+
+    def backward(net: Net, optimizer: Any, loss_fn: Any, x: Tensor, y: Tensor, step: int) -> None:
+        if step == LATER:
+            change(loss_fn, net(x), y)
+        else:
+            usual(net, optimizer, loss_fn, x, y, step)
+
+    found, familiar = trained("1", monkeypatch, backward, quantities=CURVED)
+    assert {LATER - 1, LATER + 1} <= set(familiar)
+    agree(found, trained("0", monkeypatch, backward, quantities=CURVED)[0])
 
 
 def test_a_batch_of_another_size_is_another_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     def size(step: int) -> int:
         return 5 if step == LATER else 7
 
-    found, familiar = trained("1", monkeypatch, size=size)
-    assert LATER not in familiar
-    assert LATER + 1 in familiar
-    agree(found, trained("0", monkeypatch, size=size)[0])
+    for quantities in (QUANTITIES, CURVED):
+        found, familiar = trained("1", monkeypatch, size=size, quantities=quantities)
+        assert LATER not in familiar
+        assert LATER + 1 in familiar
+        agree(found, trained("0", monkeypatch, size=size, quantities=quantities)[0])
 
 
 def test_a_convolution_that_reaches_further_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

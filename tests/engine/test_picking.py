@@ -8,8 +8,12 @@ import torch.nn.functional as F
 from tests.engine.triton_here import DEVICE, its_own_words, needs_kernels
 from torch import Tensor
 
+from cockpit.engine import filling
+from cockpit.engine.conv_kernels import nearest
+from cockpit.engine.filling import fill
 from cockpit.engine.picking import KernelPicking, Picking, picking
 from cockpit.engine.scattered import Scattered
+from cockpit.engine.windows import Windows
 
 pytestmark = its_own_words
 POOLS: dict[str, dict[str, Any]] = {
@@ -63,3 +67,42 @@ def test_kernels_are_taken_for_single_precision() -> None:
     places = Scattered.of(index[None], index, tuple(images.shape))
     assert type(picking(places, pooled.grad_fn, images)) is KernelPicking
     assert type(picking(places, pooled.grad_fn, images.double())) is Picking
+
+
+def columns_of(name: str, count: int) -> Scattered:
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randn(3, 5, 9, 10, generator=generator).to(DEVICE).requires_grad_()
+    pooled, index = F.max_pool2d(images, return_indices=True, **POOLS[name])
+    grad = torch.randn(count, *pooled.shape, generator=generator).to(DEVICE)
+    windows = Windows.of_pooling(pooled.grad_fn)
+    return Scattered.of(grad, index, tuple(images.shape), windows).where_positive(images.detach())
+
+
+@needs_kernels
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("name", POOLS)
+def test_zeros_are_filled_in(monkeypatch: pytest.MonkeyPatch, name: str, count: int, rounded: bool) -> None:
+    monkeypatch.setattr(filling, "rounds", lambda: rounded)
+    grad = columns_of(name, count)
+    expected = torch.zeros(count, *grad.shape, device=DEVICE, dtype=torch.float64).flatten(3)
+    expected = expected.scatter_add(3, grad.index.expand(grad.value.shape), grad.values().double())
+    expected = expected.view(count, *grad.shape)
+    fill(grad, 2**30)
+    (whole,) = grad.whole
+    if rounded:
+        assert torch.equal(whole, nearest(whole))
+        torch.testing.assert_close(whole.double(), expected, rtol=2.0**-11, atol=1e-6)
+    else:
+        torch.testing.assert_close(whole.double(), expected, rtol=1e-6, atol=1e-6)
+    assert grad.dense(slice(0, 1), slice(1, 3)).data_ptr() == whole[:1, 1:].data_ptr()
+
+
+@needs_kernels
+def test_zeros_are_not_filled_in_where_there_is_no_room() -> None:
+    grad = columns_of("quarters", 2)
+    fill(grad, 2 * 3 * 5 * 9 * 10 * 4 - 1)
+    assert not grad.whole
+    double = Scattered.of(grad.value.double(), grad.index, grad.shape, grad.windows)
+    fill(double, 2**30)
+    assert not double.whole

@@ -13,11 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cockpit.engine import conv_kernels, kernels, native
+from cockpit.engine.filling import rounds
 from cockpit.engine.graph import Node, shapes
 from cockpit.engine.scattered import Scattered, picked
 from cockpit.engine.sending import ALL, Part
 from cockpit.engine.windows import Windows
-from cockpit.layers.forms import Scratch, as_convolutions, convolutions_round, wide, wide_type
+from cockpit.layers.forms import Scratch, as_convolutions, wide, wide_type
 
 CACHE = 2**20  # numbers that are made at once on a CPU
 ALIGNED = 8  # numbers, in steps of which a GPU's quick products read their operands
@@ -103,7 +104,7 @@ def _by_kernel(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None
     if _broken or not taken:
         return None
     try:
-        rounded = torch.cuda.is_current_stream_capturing() and convolutions_round()
+        rounded = rounds()
         if rounded:
             conv = replace(conv, signal=conv_kernels.nearest(conv.signal))
         if isinstance(grad, Scattered) and conv.width <= conv_kernels.NARROW:
@@ -122,6 +123,8 @@ def _piece_by_piece(
     samples, as_read = len(conv.signal), conv_kernels.nearest if rounded else Tensor.contiguous
     if not isinstance(grad, Scattered):
         return conv_kernels.squares(conv.signal, as_read(grad), signs, conv.windows, rounded)
+    if grad.whole:
+        return conv_kernels.squares(conv.signal, grad.whole[0], signs, conv.windows, rounded)
     each = len(grad) * prod(grad.shape[1:]) * grad.dtype.itemsize
     step, total = max(1, min(samples, room // each)), conv.signal.new_zeros(())
     for begin in range(0, samples, step):

@@ -22,11 +22,14 @@ class Scattered:
     shape: tuple[int, ...]  # [N, C, *positions]
     kept: Tensor | None = None  # [N, C, S]: False where the value is zero, on a CPU whatever it says
     picks: dict[Grid, Picks] = field(default_factory=dict)  # made so far, see ``picked``
+    windows: Windows | None = None  # of max-pooling, if they are known
+    grid: tuple[int, ...] = ()  # how many there are, along each axis
+    whole: list[Tensor] = field(default_factory=list)  # with the zeros, where they were filled in (see ``filling.py``)
 
     @classmethod
-    def of(cls, grad: Tensor, index: Tensor, shape: tuple[int, ...]) -> "Scattered":
+    def of(cls, grad: Tensor, index: Tensor, shape: tuple[int, ...], windows: Windows | None = None) -> "Scattered":
         """Each entry of ``grad``, [columns, N, C, ...], goes to the place that ``index``, [N, C, ...], says."""
-        return cls(grad.flatten(3), index.flatten(2), shape)
+        return cls(grad.flatten(3), index.flatten(2), shape, windows=windows, grid=tuple(index.shape[2:]))
 
     def __len__(self) -> int:
         return len(self.value)
@@ -43,7 +46,8 @@ class Scattered:
     def where_kept(self, kept: Tensor) -> "Scattered":
         """Zero where ``kept``, [N, C, S], is False; on a GPU at once, for all who read the values."""
         value = torch.where(kept, self.value, self.value.new_zeros(())) if self.value.is_cuda else self.value
-        return Scattered(value, self.index, self.shape, kept if self.kept is None else self.kept & kept)
+        kept = kept if self.kept is None else self.kept & kept
+        return Scattered(value, self.index, self.shape, kept, windows=self.windows, grid=self.grid)
 
     def index_or(self, nowhere: int) -> Tensor:
         """The places, and ``nowhere`` for those that are zero."""
@@ -58,6 +62,8 @@ class Scattered:
 
     def dense(self, columns: slice = slice(None), samples: slice = slice(None)) -> Tensor:
         """With the zeros, [columns, N, C, *positions]."""
+        if self.whole:
+            return self.whole[0][columns, samples]
         value, index = self.values(columns, samples), self.index[samples]
         images = value.new_zeros(*value.shape[:3], prod(self.shape[2:]))
         if value.is_cuda and torch.are_deterministic_algorithms_enabled():

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from cockpit.engine import native
+from cockpit.engine.filling import fill
 from cockpit.engine.graph import Node, edge, family, shapes
 from cockpit.engine.pull import KEEPS, RESHAPES
 from cockpit.engine.scattered import Scattered, dense, picked
@@ -83,6 +84,8 @@ class Sender:
             if all(grad is None for grad in grads):
                 continue
             if step.wanted:
+                if step.operands and isinstance(grads[0], Scattered):
+                    fill(grads[0], room)  # here: who it is handed out to may read it beside what follows
                 yield step.node, grads
             if step.operands:
                 for place, grad in self._through(step, grads, room, part):
@@ -248,7 +251,7 @@ def _relu(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, room: i
 
 def _max_pool(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, room: int) -> Arrived:
     """The gradient of each window goes to one position: where to is remembered instead of filling in the zeros."""
-    return Scattered.of(dense(grad), part.of(node._saved_result1), shape)
+    return Scattered.of(dense(grad), part.of(node._saved_result1), shape, Windows.of_pooling(node))
 
 
 def _reshape(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, room: int) -> Arrived:
