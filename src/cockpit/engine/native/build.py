@@ -19,7 +19,9 @@ log = logging.getLogger("cockpit")
 SOURCES = sorted(Path(__file__).parent.glob("*.[ch]"))
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared")
 # What the processor has, but not its widest registers, in which comparing takes longer; some compilers know neither.
-TUNING = (("-march=native", "-mno-avx512f"), ("-march=native",), ())
+NARROW = "-mno-avx512f"
+TUNING = (("-march=native", NARROW), ("-march=native",), ())
+WIDE = ("picked", "pairs")  # but files that multiply and add
 SWITCH = "COCKPIT_NATIVE"  # 0: do without
 PATIENCE = 60.0  # seconds that a compiler may take
 UNUSED = 90 * 86400.0  # seconds after which what an earlier version compiled is removed
@@ -81,7 +83,7 @@ def _key() -> str:
     """What the result depends on: the source, and the processor, whose instructions are used."""
     parts = (
         *(source.read_text() for source in SOURCES),
-        str((FLAGS, TUNING)),
+        str((FLAGS, TUNING, WIDE)),
         sys.platform,
         platform.machine(),
         _processor(),
@@ -141,14 +143,15 @@ def _tidy(newest: Path) -> None:
 def _linked(command: list[str], folder: Path, target: Path) -> str | None:
     """Compile all sources side by side and link them; what the compiler said if it failed."""
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        given = [*command, *arguments]
+    def run(*arguments: str, wide: bool = False) -> subprocess.CompletedProcess[str]:
+        given = [*(word for word in command if not wide or word != NARROW), *arguments]
         return subprocess.run(given, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     code = [source for source in SOURCES if source.suffix == ".c"]
     objects = [str(folder / f"{source.stem}.o") for source in code]
     with ThreadPoolExecutor(len(code)) as pool:
-        done = list(pool.map(lambda source, made: run("-c", str(source), "-o", made), code, objects))
+        wide = (source.stem.startswith(WIDE) for source in code)
+        done = list(pool.map(lambda *one: run("-c", str(one[0]), "-o", one[1], wide=one[2]), code, objects, wide))
     if not any(job.returncode for job in done):
         done.append(run(*objects, "-o", str(target), "-lm"))
     return next((job.stderr.strip() for job in done if job.returncode), None)

@@ -8,9 +8,18 @@
 #include "lanes.h"
 
 #define PANEL 16
-#define TALL 4   /* rows of a panel that meet all of another one, in registers */
+#if defined(__AVX512F__)
+#define WIDTH 16 /* numbers in a register */
+#define TALL 8   /* rows of a panel that meet all of another one, in registers */
+#else
+#define WIDTH LANES
+#define TALL 4
+#endif
 #define DEEP 128 /* numbers of a row, so that two panels stay in the innermost cache */
-#define REGISTERS (PANEL / LANES)
+#define REGISTERS (PANEL / WIDTH)
+
+typedef float many __attribute__((vector_size(4 * WIDTH)));
+typedef float many_anywhere __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
 typedef struct {
   const float *rows;
@@ -75,20 +84,22 @@ static void lay_out(void *given, int64_t begin, int64_t end, int which) {
 
 /* Add the inner products of TALL rows of one panel with all of another. */
 static inline void meet(const float *tall, const float *wide, int64_t deep, float (*found)[PANEL]) {
-  floats s[TALL][REGISTERS] = {0};
+  many s[TALL][REGISTERS] = {0};
   for (int64_t k = 0; k < deep; k++, tall += PANEL, wide += PANEL) {
-    floats x[REGISTERS];
+    many x[REGISTERS];
     for (int j = 0; j < REGISTERS; j++) {
-      x[j] = load(wide + j * LANES);
-#if defined(__AVX__)
-      __asm__("" : "+x"(x[j])); /* read once, not by each product */
+      x[j] = (many) * (const many_anywhere *)(wide + j * WIDTH);
+#if defined(__AVX512F__)
+      __asm__("" : "+v"(x[j])); /* read once, not by each product */
+#elif defined(__AVX__)
+      __asm__("" : "+x"(x[j]));
 #endif
     }
     for (int i = 0; i < TALL; i++)
       for (int j = 0; j < REGISTERS; j++) s[i][j] += tall[i] * x[j];
   }
   for (int i = 0; i < TALL; i++)
-    for (int j = 0; j < REGISTERS; j++) *(loose *)(found[i] + j * LANES) += s[i][j];
+    for (int j = 0; j < REGISTERS; j++) *(many_anywhere *)(found[i] + j * WIDTH) += s[i][j];
 }
 
 static void meet_all(const matrix *m, int64_t one, int64_t other, float found[PANEL][PANEL]) {

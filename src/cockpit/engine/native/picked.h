@@ -11,13 +11,19 @@
 
 #include "lanes.h"
 
-#define WIDTH 8 /* numbers that are handled side by side, whatever the registers */
+#if defined(__AVX512F__)
+#define WIDTH 16 /* numbers that are handled side by side */
+#else
+#define WIDTH 8 /* whatever the registers */
+#endif
 
-typedef float eight __attribute__((vector_size(4 * WIDTH)));
-typedef float eight_anywhere __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+typedef float block __attribute__((vector_size(4 * WIDTH)));
+typedef float block_anywhere __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
-#define LOAD(x) ((eight) * (const eight_anywhere *)(x))
-#define STORE(x, value) (*(eight_anywhere *)(x) = (eight_anywhere)(value))
+#define LOAD(x) ((block) * (const block_anywhere *)(x))
+#define STORE(x, value) (*(block_anywhere *)(x) = (block_anywhere)(value))
+
+int64_t picked_width(void);
 
 typedef struct {
   int64_t channels, places, positions;

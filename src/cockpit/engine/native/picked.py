@@ -1,16 +1,22 @@
 """Calls of the loops for convolutions of which few results matter (``picked.h`` says how numbers lie)."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from cockpit.engine.native.build import library
 from cockpit.engine.native.calls import call, threads, whole_numbers
 
-WIDTH = 8  # as in ``picked.h``
-
 Pair = tuple[Tensor, Tensor]
+
+
+@cache
+def block() -> int:
+    """Numbers of a block (see ``picked.h``): how it was compiled."""
+    loops = library()
+    return 8 if loops is None else int(loops.picked_width())
 
 
 class Grid:
@@ -35,8 +41,8 @@ class Grid:
             i * stride[0] * line + j * stride[1] * channels for i in range(positions[0]) for j in range(positions[1])
         ]
         self._run = channels * kernel[1] // len(across)
-        self._blocks = [start + at for start in self._starts for at in range(0, self._run, WIDTH)]
-        self._image = height * line + (0 if self._run % WIDTH == 0 else WIDTH)
+        self._blocks = [start + at for start in self._starts for at in range(0, self._run, block())]
+        self._image = height * line + (0 if self._run % block() == 0 else block())
         self._heads: dict[tuple[int, int], Tensor] = {}
 
     @property
@@ -56,7 +62,7 @@ class Grid:
     def images(self, signal: Tensor) -> Tensor:
         """From [N, C, H, W]; without a copy where it lies so already."""
         last, (top, left) = signal.movedim(1, -1), self._padding
-        if not (top or left or self._run % WIDTH):
+        if not (top or left or self._run % block()):
             return last.contiguous()
         room = signal.new_zeros(len(signal), self._image)
         height, width = signal.shape[2:]
@@ -93,7 +99,7 @@ class Grid:
 
     def no_rows(self, channels: int) -> Tensor:
         """Zeros, to be added to."""
-        return _numbers(channels, len(self._starts), -(-self._run // WIDTH) * WIDTH).zero_()
+        return _numbers(channels, len(self._starts), -(-self._run // block()) * block()).zero_()
 
     def weight(self, rows: Tensor) -> Tensor:
         """Back to [O, C, *kernel]."""

@@ -8,9 +8,9 @@
 
 /* s_k = sum_e v_ek x_e, a block of the rows x_e that begin at the places ``at`` */
 #define SUMS(K, X)                                     \
-  eight s[K] = {{0}};                                  \
+  block s[K] = {{0}};                                  \
   for (int64_t e = 0; e < m; e++) {                    \
-    eight a = LOAD((X) + at[e]);                       \
+    block a = LOAD((X) + at[e]);                       \
     ALL(K) s[k] += a * v[e * K + k];                   \
   }
 
@@ -23,7 +23,7 @@ typedef void (*squarer)(const layout *l, int64_t m, const int64_t *at, const flo
                          const float *signs, float *to) {                                                          \
     for (int64_t b = 0; b < l->blocks; b++, to += WIDTH) {                                                         \
       SUMS(K, x + l->offsets[b])                                                                                   \
-      eight all = LOAD(to);                                                                                        \
+      block all = LOAD(to);                                                                                        \
       ALL(K) all += s[k] * s[k] * signs[k];                                                                        \
       STORE(to, all);                                                                                              \
     }                                                                                                              \

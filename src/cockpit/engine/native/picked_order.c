@@ -2,6 +2,8 @@
 
 #include "picked.h"
 
+int64_t picked_width(void) { return WIDTH; }
+
 int make_sorted(sorted *by, const layout *l, int64_t each) {
   int64_t most = l->channels * l->places;
   by->first = malloc(sizeof(int64_t) * (size_t)(l->positions + 3 + most));
@@ -46,7 +48,7 @@ void bring_values(sorted *by, const layout *l, values v, int64_t n, int64_t from
   static void add_##G(int64_t m, const int64_t *at, const float *v, const float *x, const int64_t *by, float *found, \
                       const int64_t *to) {                                                                           \
     const float *from[G];                                                                                            \
-    eight s[G];                                                                                                      \
+    block s[G];                                                                                                      \
     EACH(G) s[g] = LOAD(found + to[g]);                                                                              \
     EACH(G) from[g] = x + by[g];                                                                                     \
     for (int64_t e = 0; e < m; e++) EACH(G) s[g] += v[e] * LOAD(from[g] + at[e]);                                    \

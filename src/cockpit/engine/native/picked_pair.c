@@ -15,16 +15,16 @@ typedef struct {
 } task;
 
 /* found_e += <w, x_e>, some blocks of the rows x_e that begin at the places ``at``; still to be summed over a block */
-typedef void (*dots)(int64_t m, const int64_t *at, const float *w, const float *x, const int64_t *by, eight *found);
+typedef void (*dots)(int64_t m, const int64_t *at, const float *w, const float *x, const int64_t *by, block *found);
 
 #define DOTS(G)                                                                                                         \
-  static void dots_##G(int64_t m, const int64_t *at, const float *w, const float *x, const int64_t *by, eight *found) { \
+  static void dots_##G(int64_t m, const int64_t *at, const float *w, const float *x, const int64_t *by, block *found) { \
     const float *from[G];                                                                                               \
-    eight own[G];                                                                                                       \
+    block own[G];                                                                                                       \
     EACH(G) own[g] = LOAD(w + g * WIDTH);                                                                               \
     EACH(G) from[g] = x + by[g];                                                                                        \
     for (int64_t e = 0; e < m; e++) {                                                                                   \
-      eight s = found[e];                                                                                               \
+      block s = found[e];                                                                                               \
       EACH(G) s += own[g] * LOAD(from[g] + at[e]);                                                                      \
       found[e] = s;                                                                                                     \
     }                                                                                                                   \
@@ -44,9 +44,22 @@ static int64_t where(const layout *l, const int32_t *index, int64_t *at) {
   return m;
 }
 
+typedef float eight __attribute__((vector_size(32)));
+typedef float eight_anywhere __attribute__((vector_size(32), aligned(4), may_alias));
+
+static inline eight half(block x) { /* what is left when the second half is added to the first */
+#if WIDTH == 16
+  union { block all; eight both[2]; } v = {x};
+  return v.both[0] + v.both[1];
+#else
+  return x;
+#endif
+}
+
 /* The sums of eight blocks at once. */
-static inline eight summed(const eight *x) {
-  eight two[4], four[2];
+static inline eight summed(const block *from) {
+  eight all[8], two[4], four[2], *x = all;
+  for (int i = 0; i < 8; i++) all[i] = half(from[i]);
   for (int i = 0; i < 4; i++, x += 2)
     two[i] = TAKE(x[0], x[1], 0, 8, 2, 10, 4, 12, 6, 14) + TAKE(x[0], x[1], 1, 9, 3, 11, 5, 13, 7, 15);
   x = two;
@@ -55,12 +68,12 @@ static inline eight summed(const eight *x) {
   return TAKE(four[0], four[1], 0, 1, 2, 3, 8, 9, 10, 11) + TAKE(four[0], four[1], 4, 5, 6, 7, 12, 13, 14, 15);
 }
 
-static void forward(const task *t, int64_t n, int64_t o, int64_t *at, eight *found) {
+static void forward(const task *t, int64_t n, int64_t o, int64_t *at, block *found) {
   const layout *l = &t->l;
   const int32_t *index = picks(l, t->index, n, o);
   float *to = t->found + n * t->steps[1] + o * t->steps[2], bias = t->bias ? t->bias[o] : 0;
   int64_t m = where(l, index, at);
-  memset(found, 0, sizeof(eight) * (size_t)(m + WIDTH));
+  memset(found, 0, sizeof(block) * (size_t)(m + 8));
   for (int k = 0; k < 2; k++) {
     if (!t->data[k]) continue;
     const float *w = t->rows[k] + o * row(l), *x = t->data[k] + n * l->image;
@@ -68,7 +81,7 @@ static void forward(const task *t, int64_t n, int64_t o, int64_t *at, eight *fou
       all_dots[smaller(each, l->blocks - b)](m, at, w + b * WIDTH, x, l->offsets + b, found);
   }
   float *sums = (float *)found; /* those of eight blocks take the place of the first */
-  for (int64_t e = 0; e < m; e += WIDTH) STORE(sums + e, summed(found + e) + bias);
+  for (int64_t e = 0; e < m; e += 8) *(eight_anywhere *)(sums + e) = summed(found + e) + bias;
   for (int64_t e = 0, next = 0; e < l->places; e++) {
     int there = index[e] < l->positions;
     to[e * t->steps[3]] = there ? sums[next] : 0;
@@ -79,7 +92,7 @@ static void forward(const task *t, int64_t n, int64_t o, int64_t *at, eight *fou
 static void forward_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
   int64_t *at = malloc(sizeof(int64_t) * (size_t)t->l.places);
-  eight *found = aligned_alloc(sizeof(eight), sizeof(eight) * (size_t)(t->l.places + WIDTH)); /* in whole blocks */
+  block *found = aligned_alloc(sizeof(block), sizeof(block) * (size_t)(t->l.places + 8)); /* summed by eight */
   (void)which;
   if (!at || !found) t->failed = 1;
   for (int64_t n = begin; n < end && at && found; n++)
