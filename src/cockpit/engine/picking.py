@@ -80,7 +80,6 @@ class KernelPicking(Picking):
         from cockpit.engine.pick_program import spread_program
 
         found = torch.empty(self._size, dtype=torch.float32, device=self._places.device)
-        windows = self._windows
         with on(found.device):
             spread_program[(-(-self._size // BLOCK),)](
                 values,
@@ -89,12 +88,7 @@ class KernelPicking(Picking):
                 self._size,
                 self.channels,
                 *self._sizes,
-                STRIDE=windows.stride[0],
-                STRIDE_ACROSS=windows.stride[1],
-                PADDING=windows.padding[0],
-                PADDING_ACROSS=windows.padding[1],
-                OVER=windows.holding[0],
-                OVER_ACROSS=windows.holding[1],
+                **self._windows.told(),
                 BLOCK=BLOCK,
             )
         return found

@@ -32,6 +32,15 @@ class Windows(NamedTuple):
         sizes = zip(self.kernel, self.dilation, self.stride, strict=True)
         return tuple(-(-(spread * (size - 1) + 1) // step) for size, spread, step in sizes)
 
+    def told(self) -> dict[str, int]:
+        """Those of max-pooling of images in the words of the kernels (``pick_program.py``)."""
+        words = {"STRIDE": self.stride, "PADDING": self.padding, "OVER": self.holding}
+        return {
+            name + across: size
+            for name, sizes in words.items()
+            for across, size in zip(("", "_ACROSS"), sizes, strict=True)
+        }
+
 
 def _pair(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(sizes) if len(sizes) == 2 else (sizes[0], sizes[0])
