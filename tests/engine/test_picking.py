@@ -6,13 +6,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.engine.triton_here import DEVICE, its_own_words, needs_kernels
-from torch import Tensor
+from torch import Tensor, nn
 
-from cockpit.engine import filling
+from cockpit.engine import filling, sending
 from cockpit.engine.conv_kernels import nearest
 from cockpit.engine.filling import fill
+from cockpit.engine.graph import Graph, family
 from cockpit.engine.picking import KernelPicking, Picking, picking
 from cockpit.engine.scattered import Scattered
+from cockpit.engine.sending import Sender
 from cockpit.engine.windows import Windows
 
 pytestmark = its_own_words
@@ -83,12 +85,12 @@ def columns_of(name: str, count: int) -> Scattered:
 @pytest.mark.parametrize("count", [1, 6])
 @pytest.mark.parametrize("name", POOLS)
 def test_zeros_are_filled_in(monkeypatch: pytest.MonkeyPatch, name: str, count: int, rounded: bool) -> None:
-    monkeypatch.setattr(filling, "rounds", lambda: rounded)
+    monkeypatch.setattr(filling, "rounds", lambda: True)  # of what convolutions read
     grad = columns_of(name, count)
     expected = torch.zeros(count, *grad.shape, device=DEVICE, dtype=torch.float64).flatten(3)
     expected = expected.scatter_add(3, grad.index.expand(grad.value.shape), grad.values().double())
     expected = expected.view(count, *grad.shape)
-    fill(grad, 2**30)
+    fill(grad, 2**30, rounded)
     (whole,) = grad.whole
     if rounded:
         assert torch.equal(whole, nearest(whole))
@@ -101,8 +103,22 @@ def test_zeros_are_filled_in(monkeypatch: pytest.MonkeyPatch, name: str, count: 
 @needs_kernels
 def test_zeros_are_not_filled_in_where_there_is_no_room() -> None:
     grad = columns_of("quarters", 2)
-    fill(grad, 2 * 3 * 5 * 9 * 10 * 4 - 1)
+    fill(grad, 2 * 3 * 5 * 9 * 10 * 4 - 1, False)
     assert not grad.whole
     double = Scattered.of(grad.value.double(), grad.index, grad.shape, grad.windows)
-    fill(double, 2**30)
+    fill(double, 2**30, False)
     assert not double.whole
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_only_what_convolutions_read_is_rounded(monkeypatch: pytest.MonkeyPatch, normalised: bool) -> None:
+    """Not what a normalisation between a convolution and max-pooling is sent."""
+    asked: list[bool] = []
+    monkeypatch.setattr(sending, "fill", lambda grad, room, convolved: asked.append(convolved))
+    between = nn.BatchNorm2d(3).eval() if normalised else nn.Identity()
+    net = nn.Sequential(nn.Conv2d(2, 2, 1), nn.Conv2d(2, 3, 3), between, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
+    outputs = net(torch.randn(4, 2, 6, 6))
+    graph = Graph([outputs.grad_fn])
+    wanted = [node for node in graph.nodes if family(node) in ("ConvolutionBackward", "NativeBatchNormBackward")]
+    list(Sender([(outputs.grad_fn, 0)], wanted, set())([torch.randn(5, *outputs.shape)], 2**30))
+    assert asked == [not normalised]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cockpit.engine.graph import Node, family
+from cockpit.engine.graph import Node, family, signed
 
 LOSSES = {
     "NllLossBackward": torch.ops.aten.nll_loss_backward.default,
@@ -52,8 +52,3 @@ class Reading:
         """What the factor of the loss's Hessian is made of (see ``factors.Softmax``); None if it is another loss."""
         node = nodes[self.place]
         return (node._saved_result.detach(), slope(roots[0])) if above(node, roots, seeds) else None
-
-
-def signed(number: int) -> int:
-    """Nodes give a negative number as if it had no sign."""
-    return number - 2**64 if number >= 2**63 else number

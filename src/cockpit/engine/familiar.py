@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cockpit.engine.batch import Forward
 from cockpit.engine.blueprint import MAX_REMEMBERED, Blueprint
+from cockpit.engine.cross_entropy import Seeds
 from cockpit.engine.graph import Graph, Node, recomputed
 from cockpit.engine.losses import LossCall
 from cockpit.engine.microbatch import CHANGED, Microbatch, Vectors, backpropagated
@@ -20,8 +21,6 @@ from cockpit.engine.needs import Diagonal, Need
 from cockpit.engine.occasion import Raw
 from cockpit.engine.program import Programs
 from cockpit.engine.raw import Collected, Grads, Script
-
-Seeds = Sequence[Tensor | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,17 +18,17 @@ def rounds() -> bool:
     return torch.cuda.is_current_stream_capturing() and convolutions_round()
 
 
-def fill(grad: Scattered, room: int) -> None:
-    """Keep ``grad.whole``, where there is room and a kernel runs."""
+def fill(grad: Scattered, room: int, convolved: bool) -> None:
+    """Keep ``grad.whole``, where there is room and a kernel runs; ``convolved``: nobody but a convolution reads it."""
     size = prod(grad.shape)
     small = size < MOST and len(grad) * size * grad.dtype.itemsize <= room
     if grad.whole or grad.windows is None or not small or not kernels.usable(grad.value):
         return
     if grad.dtype == torch.float32:
-        grad.whole.append(_filled(grad))
+        grad.whole.append(_filled(grad, convolved and rounds()))
 
 
-def _filled(grad: Scattered) -> torch.Tensor:
+def _filled(grad: Scattered, rounded: bool) -> torch.Tensor:
     from cockpit.engine.pick_program import fill_program
 
     value, windows = grad.values().contiguous(), grad.windows
@@ -48,7 +48,7 @@ def _filled(grad: Scattered) -> torch.Tensor:
             DOWN=down,
             ACROSS=across,
             **windows.told(),
-            ROUNDED=rounds(),
+            ROUNDED=rounded,
             COLUMNS=COLUMNS,
             BLOCK=BLOCK,
         )

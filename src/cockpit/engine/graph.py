@@ -200,3 +200,8 @@ def _saved_by(kind: type) -> tuple[str, ...]:
 def edge(node: Node, output: int = 0) -> torch.autograd.graph.GradientEdge:
     """The result ``output`` of an operation, as a place where gradients can be asked for."""
     return torch.autograd.graph.GradientEdge(node, output)
+
+
+def signed(number: int) -> int:
+    """Nodes give a negative number as if it had no sign."""
+    return number - 2**64 if number >= 2**63 else number

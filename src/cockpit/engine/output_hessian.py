@@ -13,9 +13,8 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine import cross_entropy
-from cockpit.engine.cross_entropy import signed
 from cockpit.engine.factors import Columns, Factor, Softmax, Target
-from cockpit.engine.graph import Graph, Node, edge, family
+from cockpit.engine.graph import Graph, Node, edge, family, signed
 from cockpit.engine.placement import Source
 from cockpit.engine.pull import KEEPS, RESHAPES
 from cockpit.engine.trust import Trust, agree

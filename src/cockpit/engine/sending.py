@@ -85,7 +85,8 @@ class Sender:
                 continue
             if step.wanted:
                 if step.operands and isinstance(grads[0], Scattered):
-                    fill(grads[0], room)  # here: who it is handed out to may read it beside what follows
+                    convolved = family(step.node) == "ConvolutionBackward"
+                    fill(grads[0], room, convolved)  # here: who it is handed out to may read it beside what follows
                 yield step.node, grads
             if step.operands:
                 for place, grad in self._through(step, grads, room, part):

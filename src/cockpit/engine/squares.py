@@ -13,7 +13,7 @@ from torch import Tensor
 from cockpit.engine import statistics
 from cockpit.engine.batched_forms import Many, forms_of
 from cockpit.engine.conv_squares import Convolution, by_loop, sum_of_squares
-from cockpit.engine.graph import Node, Path, family, shapes
+from cockpit.engine.graph import Node, Path, family, shapes, signed
 from cockpit.engine.placement import Placements
 from cockpit.engine.pull import KEEPS, RESHAPES, gradient_of
 from cockpit.engine.scattered import Scattered, dense
@@ -194,8 +194,7 @@ def turned_axes(node: Node) -> tuple[int, int]:
     """The two axes that a transposition exchanges."""
     if family(node) == "TBackward":
         return 0, 1
-    first, second = (dim - 2**64 if dim >= 2**63 else dim for dim in (node._saved_dim0, node._saved_dim1))
-    return first, second  # a negative one is stored as if it had no sign
+    return signed(node._saved_dim0), signed(node._saved_dim1)
 
 
 def _signed(squares: Tensor, signs: Tensor | None) -> Tensor:

@@ -21,7 +21,7 @@ FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared")
 # What the processor has, but not its widest registers, in which comparing takes longer; some compilers know neither.
 NARROW = "-mno-avx512f"
 TUNING = (("-march=native", NARROW), ("-march=native",), ())
-WIDE = ("picked", "pairs")  # but files that multiply and add
+WIDE = ("picked", "pairs")  # files that multiply and add: these in the widest, too
 SWITCH = "COCKPIT_NATIVE"  # 0: do without
 PATIENCE = 60.0  # seconds that a compiler may take
 UNUSED = 90 * 86400.0  # seconds after which what an earlier version compiled is removed
@@ -147,11 +147,13 @@ def _linked(command: list[str], folder: Path, target: Path) -> str | None:
         given = [*(word for word in command if not wide or word != NARROW), *arguments]
         return subprocess.run(given, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
+    def compiled(source: Path, made: str) -> subprocess.CompletedProcess[str]:
+        return run("-c", str(source), "-o", made, wide=source.stem.startswith(WIDE))
+
     code = [source for source in SOURCES if source.suffix == ".c"]
     objects = [str(folder / f"{source.stem}.o") for source in code]
     with ThreadPoolExecutor(len(code)) as pool:
-        wide = (source.stem.startswith(WIDE) for source in code)
-        done = list(pool.map(lambda *one: run("-c", str(one[0]), "-o", one[1], wide=one[2]), code, objects, wide))
+        done = list(pool.map(compiled, code, objects))
     if not any(job.returncode for job in done):
         done.append(run(*objects, "-o", str(target), "-lm"))
     return next((job.stderr.strip() for job in done if job.returncode), None)
