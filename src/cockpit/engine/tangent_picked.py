@@ -2,13 +2,14 @@
 convolution's own size. Behind windows of two by two that is a quarter of the work."""
 
 from collections.abc import Sequence
+from math import prod
 
 from torch import Tensor
 
 from cockpit.engine import native
 from cockpit.engine.graph import shapes
-from cockpit.engine.native.picked import Pair
-from cockpit.engine.scattered import Scattered, picked
+from cockpit.engine.native.picked import LISTED, Pair
+from cockpit.engine.scattered import Scattered, listed
 from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Relu, Tangents
 from cockpit.engine.windows import Windows
 
@@ -22,14 +23,18 @@ class Picked(Layer):
         conv = layers[-1].node
         super().__init__(layers[0].node, layers[-1].weights, layers[-1].has_data)
         signal, weight = conv._saved_input.detach(), conv._saved_weight.detach()
-        self._picks = picked(chosen(layers[:-1]), tuple(signal.shape), Windows.of(conv))
+        self._picks = listed(chosen(layers[:-1]), tuple(signal.shape), Windows.of(conv), self.has_data)
         self._grid, self._size = self._picks.grid, tuple(shapes(self.node)[0])
         self._signal, self._rows = self._grid.images(signal), self._grid.rows(weight)
+        self._images: Tensor | None = None  # velocities of the data and of the weights, as they were pushed
+        self._velocity: Tensor | None = None
 
     def push(self, data: Tensor | None, own: Tangents) -> Tensor | None:
         """Results of the data with the weights' velocity, and the other way round."""
-        moved = (self._signal, self._grid.rows(own[WEIGHT])) if WEIGHT in own else None
-        along = None if data is None else (self._grid.images(data), self._rows)
+        self._velocity = self._grid.rows(own[WEIGHT]) if WEIGHT in own else None
+        self._images = None if data is None else self._grid.images(data)
+        moved = None if self._velocity is None else (self._signal, self._velocity)
+        along = None if self._images is None else (self._images, self._rows)
         if moved is None and along is None and BIAS not in own:
             return None
         return self._picks.forward(moved, along, own.get(BIAS)).view(self._size)
@@ -43,10 +48,12 @@ class Picked(Layer):
         return self._both(grad, None, None)
 
     def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
-        """The backward of the layer, and the other half."""
-        slope = None if self.slope is None or WEIGHT not in own else self.slope.flatten(2)
-        moved = None if slope is None or self.moved is None else (self._grid.images(self.moved), slope)
-        return self._both(grad, moved, None if slope is None else (self._grid.rows(own[WEIGHT]), slope))
+        """The backward of the layer, and the other half; both velocities have been pushed."""
+        slope = None if self.slope is None else self.slope.flatten(2)
+        velocity, images, self._velocity, self._images = self._velocity, self._images, None, None
+        if slope is None or velocity is None:
+            return self._both(grad, None, None)
+        return self._both(grad, None if images is None else (images, slope), (velocity, slope))
 
     def _both(self, grad: Tensor, moved: Pair | None, along: Pair | None) -> tuple[Tensor | None, Tangents]:
         values, found = grad.flatten(2), Tangents()
@@ -83,4 +90,8 @@ def follows_a_convolution(layers: Sequence[Layer]) -> bool:
 
 def suits(layers: Sequence[Layer]) -> bool:
     """Whether layers, from the top down, can go as one."""
-    return follows_a_convolution(layers) and native.usable(layers[-1].node._saved_input, layers[-1].node._saved_weight)
+    if not follows_a_convolution(layers):
+        return False
+    _, channels, *places = shapes(layers[0].node)[0]
+    conv = layers[-1].node
+    return max(channels, prod(places)) < LISTED and native.usable(conv._saved_input, conv._saved_weight)

@@ -132,26 +132,45 @@ class Picks:
         call("picked_back", *given, found, threads())
         return found
 
+
+LISTED = 2**16  # channels and places that a list can tell apart
+
+
+class Listed:
+    """The same places, listed once for many products: those of each channel and, for ``data``, of each position."""
+
+    def __init__(self, grid: Grid, index: Tensor, data: bool) -> None:
+        self.grid, self._shape = grid, tuple(index.shape)
+        self._given = grid.head(*index.shape[1:]), len(index)
+        index = index.to(torch.int32).contiguous()
+        samples, channels, _ = self._shape
+        count = int((index < grid.positions).sum()) + 1  # one more is written and overwritten
+        self._own = _list(samples * channels + 1), _list(count), _list(count, torch.int16)
+        call("picked_by_channel", *self._given, index, *self._own)
+        self._there: tuple[Tensor, ...] = ()
+        if data:
+            self._there = _list(samples * (grid.positions + 1)), *(_list(count, torch.int16) for _ in range(2))
+            call("picked_by_position", *self._given, index, *self._there)
+
     def forward(self, one: Pair | None, other: Pair | None, bias: Tensor | None) -> Tensor:
         """Results at the picked places, of pairs of images and rows, summed: [N, O, S], channels last in memory."""
-        samples, channels, places = self._index.shape
-        found = _numbers(samples, places, channels).mT
-        bias = None if bias is None else bias.contiguous()
+        samples, channels, places = self._shape
+        found = _numbers(samples, places, channels)
         terms = *(one or (None, None)), *(other or (None, None))
-        call("picked_forward", *self._given, *terms, bias, self._index, found, _steps(found), threads())
-        return found
+        bias = None if bias is None else bias.contiguous()
+        call("picked_forward", *self._given, *terms, bias, *self._own, found, threads())
+        return found.mT
 
     def weights(self, one: Pair, other: Pair | None) -> tuple[Tensor, Tensor]:
         """Gradients of the rows, of pairs of images and values [N, O, S], summed; and of the bias, of the first."""
-        channels = self._index.shape[1]
-        found, sums = self.grid.no_rows(channels), _numbers(channels).zero_()
-        call("picked_weights", *self._given, *_with_steps(one, other), self._index, found, sums, threads())
+        found, sums = self.grid.no_rows(self._shape[1]), _numbers(self._shape[1]).zero_()
+        call("picked_weights", *self._given, *_with_steps(one, other), *self._own, found, sums, threads())
         return found, sums
 
     def data(self, one: Pair, other: Pair | None) -> Tensor:
         """Gradients of the images, of pairs of rows and values [N, O, S], summed: [N, image]."""
-        found = self.grid.room(len(self._index))
-        call("picked_data", *self._given, *_with_steps(one, other), self._index, found, threads())
+        found = self.grid.room(self._shape[0])
+        call("picked_data", *self._given, *_with_steps(one, other), *self._there, found, threads())
         return found
 
 
@@ -167,3 +186,7 @@ def _with_steps(one: Pair, other: Pair | None) -> tuple[Any, ...]:
 
 def _numbers(*shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.float32, device="cpu")
+
+
+def _list(count: int, kind: torch.dtype = torch.int32) -> Tensor:
+    return torch.empty(count, dtype=kind, device="cpu")

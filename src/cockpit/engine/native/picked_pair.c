@@ -1,51 +1,69 @@
-/* One column, the two halves of the product rule together: data and weights, each with what the other is moved by. */
+/* One column, the two halves of the product rule together: data and weights, each with what the other is moved by.
+ *
+ * Many products read the same places: these are listed once, without those that are none. */
 
 #include "picked.h"
+
+typedef struct {
+  const int32_t *first; /* of each channel of each sample, and the end: where its entries begin */
+  const int32_t *at;    /* where the patch of an entry begins */
+  const uint16_t *place;
+} by_channel;
+
+typedef struct {
+  const int32_t *first; /* of each position of each sample, and the end of the sample's */
+  const uint16_t *channel, *place;
+} by_position;
 
 typedef struct {
   layout l;
   int64_t samples;
   const float *data[2], *rows[2]; /* images and weights; NULL: none */
-  const int32_t *index;
+  by_channel own;
+  by_position there;
   values v[2];
   const float *bias;
-  const int64_t *steps; /* of the result */
   float *found, *sums;
   int failed;
 } task;
 
-/* found_e += <w, x_e>, some blocks of the rows x_e that begin at the places ``at``; still to be summed over a block */
-typedef void (*dots)(int64_t m, const int64_t *at, const float *w, const float *x, const int64_t *by, block *found);
-
-#define DOTS(G)                                                                                                         \
-  static void dots_##G(int64_t m, const int64_t *at, const float *w, const float *x, const int64_t *by, block *found) { \
-    const float *from[G];                                                                                               \
-    block own[G];                                                                                                       \
-    EACH(G) own[g] = LOAD(w + g * WIDTH);                                                                               \
-    EACH(G) from[g] = x + by[g];                                                                                        \
-    for (int64_t e = 0; e < m; e++) {                                                                                   \
-      block s = found[e];                                                                                               \
-      EACH(G) s += own[g] * LOAD(from[g] + at[e]);                                                                      \
-      found[e] = s;                                                                                                     \
-    }                                                                                                                   \
+/* Fill the lists of each channel; no branch depends on what is there, which nothing could foresee. */
+int picked_by_channel(const int64_t *given, int64_t samples, const int32_t *index, int32_t *first, int32_t *at,
+                      uint16_t *place) {
+  layout l = read_layout(given);
+  int32_t m = 0;
+  for (int64_t c = 0; c < samples * l.channels; c++, index += l.places) {
+    first[c] = m;
+    for (int64_t e = 0; e < l.places; e++) {
+      int there = index[e] < l.positions;
+      at[m] = (int32_t)l.patches[there ? index[e] : 0];
+      place[m] = (uint16_t)e;
+      m += there;
+    }
   }
+  first[samples * l.channels] = m;
+  return 0;
+}
 
-DOTS(1) DOTS(2) DOTS(3) DOTS(4) DOTS(5) DOTS(6) DOTS(7) DOTS(8)
-static const dots all_dots[] = {NULL, dots_1, dots_2, dots_3, dots_4, dots_5, dots_6, dots_7, dots_8};
-
-/* Where the patches begin that a channel picked. No branch depends on it, which nothing could foresee. */
-static int64_t where(const layout *l, const int32_t *index, int64_t *at) {
-  int64_t m = 0;
-  for (int64_t e = 0; e < l->places; e++) {
-    int there = index[e] < l->positions;
-    at[m] = l->patches[there ? index[e] : 0];
-    m += there;
+int picked_by_position(const int64_t *given, int64_t samples, const int32_t *index, int32_t *first, uint16_t *channel,
+                       uint16_t *place) {
+  layout l = read_layout(given);
+  sorted by = {0};
+  int ready = make_sorted(&by, &l, 1);
+  int32_t m = 0;
+  for (int64_t n = 0; n < samples && ready; n++) {
+    sort_picked(&by, &l, picks(&l, index, n, 0));
+    for (int64_t p = 0; p <= l.positions; p++) *first++ = m + (int32_t)by.first[p];
+    for (int64_t e = 0; e < by.first[l.positions]; e++, m++) {
+      channel[m] = (uint16_t)by.channel[e];
+      place[m] = (uint16_t)by.place[e];
+    }
   }
-  return m;
+  free_sorted(&by);
+  return !ready;
 }
 
 typedef float eight __attribute__((vector_size(32)));
-typedef float eight_anywhere __attribute__((vector_size(32), aligned(4), may_alias));
 
 static inline eight half(block x) { /* what is left when the second half is added to the first */
 #if WIDTH == 16
@@ -68,46 +86,57 @@ static inline eight summed(const block *from) {
   return TAKE(four[0], four[1], 0, 1, 2, 3, 8, 9, 10, 11) + TAKE(four[0], four[1], 4, 5, 6, 7, 12, 13, 14, 15);
 }
 
-static void forward(const task *t, int64_t n, int64_t o, int64_t *at, block *found) {
-  const layout *l = &t->l;
-  const int32_t *index = picks(l, t->index, n, o);
-  float *to = t->found + n * t->steps[1] + o * t->steps[2], bias = t->bias ? t->bias[o] : 0;
-  int64_t m = where(l, index, at);
-  memset(found, 0, sizeof(block) * (size_t)(m + 8));
-  for (int k = 0; k < 2; k++) {
-    if (!t->data[k]) continue;
-    const float *w = t->rows[k] + o * row(l), *x = t->data[k] + n * l->image;
-    for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each)
-      all_dots[smaller(each, l->blocks - b)](m, at, w + b * WIDTH, x, l->offsets + b, found);
+/* <w, x_e> for up to eight rows x_e that begin at the places ``at``: all sums stay in registers. */
+typedef eight (*dots)(const layout *l, int64_t blocks, const int32_t *at, const float *w, const float *x);
+
+#define DOTS(M)                                                                                             \
+  static eight dots_##M(const layout *l, int64_t blocks, const int32_t *at, const float *w, const float *x) { \
+    const float *from[M];                                                                                   \
+    block s[8] = {{0}};                                                                                     \
+    EACH(M) from[g] = x + at[g];                                                                            \
+    for (int64_t b = 0; b < blocks; b++) {                                                                  \
+      block own = LOAD(w + b * WIDTH);                                                                      \
+      EACH(M) s[g] += own * LOAD(from[g] + l->offsets[b]);                                                  \
+    }                                                                                                       \
+    return summed(s);                                                                                       \
   }
-  float *sums = (float *)found; /* those of eight blocks take the place of the first */
-  for (int64_t e = 0; e < m; e += 8) *(eight_anywhere *)(sums + e) = summed(found + e) + bias;
-  for (int64_t e = 0, next = 0; e < l->places; e++) {
-    int there = index[e] < l->positions;
-    to[e * t->steps[3]] = there ? sums[next] : 0;
-    next += there;
+
+DOTS(1) DOTS(2) DOTS(3) DOTS(4) DOTS(5) DOTS(6) DOTS(7) DOTS(8)
+static const dots all_dots[] = {NULL, dots_1, dots_2, dots_3, dots_4, dots_5, dots_6, dots_7, dots_8};
+
+/* Of one channel; ``fresh``: the first half, which begins with the bias. */
+static void forward(const task *t, int64_t n, int64_t o, int k, int fresh) {
+  const layout *l = &t->l;
+  float *to = t->found + n * l->channels * l->places + o, bias = fresh && t->bias ? t->bias[o] : 0;
+  const float *x = t->data[k] ? t->data[k] + n * l->image : NULL, *w = x ? t->rows[k] + o * row(l) : NULL;
+  const int32_t *first = t->own.first + n * l->channels + o;
+  for (int64_t e = first[0]; e < first[1]; e += 8) {
+    int64_t m = smaller(8, first[1] - e);
+    eight more = all_dots[m](l, x ? l->blocks : 0, t->own.at + e, w, x) + bias;
+    const uint16_t *place = t->own.place + e;
+    for (int64_t i = 0; i < m; i++) to[place[i] * l->channels] = (fresh ? 0 : to[place[i] * l->channels]) + more[i];
   }
 }
 
 static void forward_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
-  int64_t *at = malloc(sizeof(int64_t) * (size_t)t->l.places);
-  block *found = aligned_alloc(sizeof(block), sizeof(block) * (size_t)(t->l.places + 8)); /* summed by eight */
+  const layout *l = &t->l;
   (void)which;
-  if (!at || !found) t->failed = 1;
-  for (int64_t n = begin; n < end && at && found; n++)
-    for (int64_t o = 0; o < t->l.channels; o++) forward(t, n, o, at, found);
-  free(at);
-  free(found);
+  for (int64_t n = begin; n < end; n++) {
+    memset(t->found + n * l->channels * l->places, 0, sizeof(float) * (size_t)(l->channels * l->places));
+    for (int k = 0; k < 2; k++) /* one half after the other: an image at a time stays in the cache */
+      for (int64_t o = 0; o < l->channels && (t->data[k] || !k); o++) forward(t, n, o, k, !k);
+  }
 }
 
-/* Put bias_o + <x_s, w_o> + <y_s, u_o> into ``found``, [., samples, channels, places]; zero where nothing was picked. */
+/* Put bias_o + <x_s, w_o> + <y_s, u_o> into ``found``, [samples, places, channels]; zero where nothing was picked. */
 int picked_forward(const int64_t *given, int64_t samples, const float *x, const float *w, const float *y, const float *u,
-                   const float *bias, const int32_t *index, float *found, const int64_t *steps, int threads) {
+                   const float *bias, const int32_t *first, const int32_t *at, const uint16_t *place, float *found,
+                   int threads) {
   task all = {.l = read_layout(given), .samples = samples, .data = {x, y}, .rows = {w, u}, .bias = bias,
-              .index = index, .found = found, .steps = steps};
+              .own = {first, at, place}, .found = found};
   spread(forward_of, &all, samples, threads);
-  return all.failed;
+  return 0;
 }
 
 /* Numbers from one place in memory to another: both halves are handled together, as if they lay in one piece. */
@@ -117,24 +146,21 @@ static inline int64_t apart(const float *one, const float *other) {
 
 static void weights(const task *t, int64_t n, int64_t o, int64_t *at, float *v) {
   const layout *l = &t->l;
-  const int32_t *index = picks(l, t->index, n, o);
-  const float *x = (t->data[0] ? t->data[0] : t->data[1]) + n * l->image;
-  float *to = t->found + o * row(l);
-  int64_t m = where(l, index, at), all = 0;
+  const int32_t *first = t->own.first + n * l->channels + o;
+  int64_t count = first[1] - first[0], m = 0;
   for (int k = 0; k < 2; k++) {
     if (!t->data[k]) continue;
     const float *from = value(t->v[k], n, o);
-    int64_t further = apart(x, t->data[k] + n * l->image);
-    for (int64_t e = 0, next = all; e < l->places; e++) {
-      v[next] = from[e * t->v[k].steps[3]];
-      next += index[e] < l->positions;
+    int64_t further = apart(t->data[0], t->data[k]) + n * l->image;
+    for (int64_t e = 0; e < count; e++) {
+      v[m + e] = from[t->own.place[first[0] + e] * t->v[k].steps[3]];
+      at[m + e] = t->own.at[first[0] + e] + further;
     }
-    for (int64_t e = 0; e < m && !k && t->sums; e++) t->sums[o] += v[e];
-    for (int64_t e = 0; e < m && all; e++) at[all + e] = at[e] + further;
-    all += m;
+    m += count;
   }
+  for (int64_t e = 0; e < count; e++) t->sums[o] += v[e];
   for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each)
-    adders[smaller(each, l->blocks - b)](all, at, v, x, l->offsets + b, to + b * WIDTH, in_row);
+    adders[smaller(each, l->blocks - b)](m, at, v, t->data[0], l->offsets + b, t->found + o * row(l) + b * WIDTH, in_row);
 }
 
 static void weights_of(void *given, int64_t begin, int64_t end, int which) {
@@ -149,51 +175,65 @@ static void weights_of(void *given, int64_t begin, int64_t end, int which) {
   free(v);
 }
 
-/* Add sum_ns v_ns x_ns + u_ns y_ns to ``found``, [channels, row], and sum_ns v_ns to ``sums``, which may be NULL. */
+/* Add sum_ns v_ns x_ns + u_ns y_ns to ``found``, [channels, row], and sum_ns v_ns to ``sums``; ``y`` may be NULL. */
 int picked_weights(const int64_t *given, int64_t samples, const float *x, const float *v, const int64_t *steps,
-                   const float *y, const float *u, const int64_t *others, const int32_t *index, float *found,
-                   float *sums, int threads) {
+                   const float *y, const float *u, const int64_t *others, const int32_t *first, const int32_t *at,
+                   const uint16_t *place, float *found, float *sums, int threads) {
   task all = {.l = read_layout(given), .samples = samples, .data = {x, y}, .v = {{v, steps}, {u, others}},
-              .index = index, .found = found, .sums = sums};
+              .own = {first, at, place}, .found = found, .sums = sums};
   spread(weights_of, &all, all.l.channels, threads);
   return all.failed;
 }
 
-static void data(const task *t, const sorted *by, int k, float *image) {
+/* Of one half, for the entries of a sample: their values, and where the weights of their channels begin. */
+static void bring(const task *t, int64_t n, int k, float *v, int64_t *at) {
+  const int32_t *first = t->there.first + n * (t->l.positions + 1);
+  const uint16_t *channel = t->there.channel + first[0], *place = t->there.place + first[0];
+  const float *from = value(t->v[k], n, 0);
+  for (int64_t e = 0; e < first[t->l.positions] - first[0]; e++) {
+    v[e] = from[channel[e] * t->v[k].steps[2] + place[e] * t->v[k].steps[3]];
+    at[e] = channel[e] * row(&t->l);
+  }
+}
+
+static void data(const task *t, int64_t n, int k, const float *v, const int64_t *at) {
   const layout *l = &t->l;
+  const int32_t *first = t->there.first + n * (l->positions + 1);
+  float *image = t->found + n * l->image;
   for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each) /* outermost: this part of all rows stays in the cache */
     for (int64_t p = 0; p < l->positions; p++) {
-      int64_t from = by->first[p], m = by->first[p + 1] - from;
+      int64_t from = first[p] - first[0], m = first[p + 1] - first[p];
       if (m)
-        adders[smaller(each, l->blocks - b)](m, by->row + from, by->value + from, t->rows[k] + b * WIDTH, in_row,
+        adders[smaller(each, l->blocks - b)](m, at + from, v + from, t->rows[k] + b * WIDTH, in_row,
                                                 image + l->patches[p], l->offsets + b);
     }
 }
 
 static void data_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
-  sorted by = {0};
-  int ready = make_sorted(&by, &t->l, 1);
+  size_t most = (size_t)(t->l.channels * t->l.places);
+  int64_t *at = malloc(sizeof(int64_t) * most);
+  float *v = malloc(sizeof(float) * most);
   (void)which;
-  if (!ready) t->failed = 1;
-  for (int64_t n = begin; n < end && ready; n++) {
-    float *image = t->found + n * t->l.image;
-    memset(image, 0, sizeof(float) * (size_t)t->l.image);
-    sort_picked(&by, &t->l, picks(&t->l, t->index, n, 0));
+  if (!at || !v) t->failed = 1;
+  for (int64_t n = begin; n < end && at && v; n++) {
+    memset(t->found + n * t->l.image, 0, sizeof(float) * (size_t)t->l.image);
     for (int k = 0; k < 2; k++)
       if (t->rows[k]) {
-        bring_values(&by, &t->l, t->v[k], n, 0, 1);
-        data(t, &by, k, image);
+        bring(t, n, k, v, at);
+        data(t, n, k, v, at);
       }
   }
-  free_sorted(&by);
+  free(at);
+  free(v);
 }
 
 /* Put sum_s v_ns w_s + u_ns z_s, each where its patch lies, into ``found``, [samples, image]. */
 int picked_data(const int64_t *given, int64_t samples, const float *w, const float *v, const int64_t *steps,
-                const float *z, const float *u, const int64_t *others, const int32_t *index, float *found, int threads) {
+                const float *z, const float *u, const int64_t *others, const int32_t *first, const uint16_t *channel,
+                const uint16_t *place, float *found, int threads) {
   task all = {.l = read_layout(given), .samples = samples, .rows = {w, z}, .v = {{v, steps}, {u, others}},
-              .index = index, .found = found};
+              .there = {first, channel, place}, .found = found};
   spread(data_of, &all, samples, threads);
   return all.failed;
 }
