@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from inspect import ismethod
 from pathlib import Path
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cockpit.checks import check_options, check_parts, whole
+from cockpit.checks import asked_ways, check_options, check_parts, whole
 from cockpit.core.budget import FIRST
 from cockpit.core.errors import CockpitError
 from cockpit.core.history import History
@@ -63,6 +63,7 @@ def watch(
     step: int = 0,
     steps: int | None = None,
     seed: int = 0,
+    way: str | Mapping[str, str] = "auto",
 ) -> "Watch":
     """Watch a training loop; the loop itself stays as it is.
 
@@ -86,6 +87,8 @@ def watch(
         step: Number of the first step, for a run that is continued.
         steps: The step at which training will end, if known: the dashboard then shows the time that remains.
         seed: Seed of the estimators; the global random state is never touched.
+        way: How statistics of individual gradients are computed, for all parameters or by their names (``*`` stands for
+            anything): ``"gram"``, ``"chunks"``, ``"form"``; ``"auto"``: by what takes fewest operations.
     """
     optimizers: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
     check_parts(model, optimizers, loss_fn)
@@ -96,7 +99,8 @@ def watch(
     schedule: Schedule = Budget(budget, grace, tiers=tiers, steps=steps, first=FIRST_ON_GPU if on_gpu else FIRST)
     if every is not None:
         schedule = as_schedule(every)
-    settings = Settings(batch_axis, batch_size, losses, Finder(batch_axis), LossScale(scaler), seed=seed)
+    ways = asked_ways(way, [name for name, _ in model.named_parameters()])
+    settings = Settings(batch_axis, batch_size, losses, Finder(batch_axis), LossScale(scaler), seed=seed, ways=ways)
     if _allowed("COCKPIT_REPLAY"):
         if on_gpu:
             settings.programs.replayer, settings.programs.curved = Studio(), Studio()

@@ -1,6 +1,7 @@
 """What ``watch`` refuses, and with which words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from torch import nn
@@ -8,6 +9,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from cockpit.core.errors import CockpitError
+from cockpit.engine.ways import WAYS, Ways, listed
 
 
 def check_parts(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
@@ -53,6 +55,20 @@ def check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, st
         raise CockpitError(f"step is {step!r}; give the number of the first step, 0 or more and below 2^63")
     if steps is not None and not whole(steps, 1):
         raise CockpitError(f"steps is {steps!r}; give the number of steps that training will take, or None")
+
+
+def asked_ways(way: Any, names: Sequence[str]) -> Ways:
+    """What ``watch(way=...)`` asks for; refuse ways and parameters that do not exist."""
+    asked = list(way.items()) if isinstance(way, Mapping) else [("*", way)]
+    for pattern, one in asked:
+        if one not in WAYS:
+            raise CockpitError(f"way is {one!r} for {pattern!r}; give one of {', '.join(map(repr, WAYS))}")
+        if not isinstance(pattern, str) or not any(fnmatchcase(name, pattern) for name in names):
+            raise CockpitError(
+                f"way names {pattern!r}, but no parameter is called so (* stands for anything); "
+                f"there are {listed(names)}"
+            )
+    return Ways(tuple(asked))
 
 
 def whole(value: Any, least: int) -> bool:

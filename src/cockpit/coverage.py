@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass, field
 
 from cockpit.engine.observation import Observation
+from cockpit.engine.ways import Way
 
 log = logging.getLogger("cockpit")
 
@@ -18,6 +19,7 @@ class Coverage:
     coupled: bool = False
     regularised: bool = False
     accumulation: int = 1
+    ways: dict[str, Way] = field(default_factory=dict)  # of parameters that have a choice, those that were taken
     seconds: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -36,6 +38,7 @@ class Coverage:
             left_out = sum(p.numel() for name, p in step.parameters.items() if name in missing)
             self.share = 1 - left_out / max(1, everything)
         self.uncovered, self.flaw = missing, step.flaw
+        self.ways |= step.reduction.taken
         self.coupled |= any(micro.coupled for micro in step.microbatches)
         self.note_regularised(bool(step.regularised))
 

@@ -1,5 +1,6 @@
 """``pit.explain()``: what is covered, what is not, why, and what it costs."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
@@ -8,6 +9,7 @@ from cockpit.core.ledger import WHOLE, Ledger, ledger
 from cockpit.core.meter import Meter
 from cockpit.engine import native
 from cockpit.engine.needs import double_backward
+from cockpit.engine.ways import MEANING, Way, Ways, listed
 from cockpit.tracker import Tracker
 
 
@@ -37,6 +39,7 @@ def _coverage(tracker: Tracker) -> list[str]:
         lines += [f"  {name}: {why}" for name, why in sorted(seen.uncovered.items())]
     elif tracker.history.steps():
         lines.append("Individual gradients cover all parameters.")
+    lines += _ways(seen.ways, tracker.settings.ways)
     if seen.coupled:
         lines.append(
             "Batch normalisation in training mode couples the samples: an individual gradient is the contribution "
@@ -58,6 +61,19 @@ def _coverage(tracker: Tracker) -> list[str]:
             "Steps that differentiate twice use plain attention and recurrent kernels: results are equal to rounding."
         )
     return lines
+
+
+def _ways(taken: Mapping[str, Way], asked: Ways) -> list[str]:
+    """How statistics of weights were computed, and where that is not what was asked for."""
+    lines = []
+    for way, meaning in MEANING.items():
+        names = [name for name, one in taken.items() if one == way]
+        if names:
+            lines.append(f"  {way}, {meaning}: {listed(names)}.")
+    others = [name for name, one in taken.items() if asked.of(name) not in ("auto", one)]
+    if others:
+        lines.append(f"  Not as asked for, because quantities need single elements: {listed(others)}.")
+    return ["Statistics of individual gradients by", *lines] if lines else []
 
 
 def _undefined(tracker: Tracker) -> list[str]:

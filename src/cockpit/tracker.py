@@ -224,6 +224,7 @@ class Tracker:
             half=recorder.half,
             prompt=recorder.prompt,
             regularised=set() if recorder.prompt else set(self.settings.regularised),
+            ways=self.settings.ways,
         )
         return self._observation
 

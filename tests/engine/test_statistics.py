@@ -136,7 +136,7 @@ def test_wide_gradients_fall_into_the_same_bins(dtype: torch.dtype, size: float)
     np.testing.assert_array_equal(found, expected)
 
 
-WAYS = ["auto", "gram", "form"]
+WAYS = ["auto", "gram", "chunks", "form"]
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -12,6 +12,7 @@ from cockpit.engine import conv_loops, histograms, kernels, native
 from cockpit.engine.binning import Bins
 from cockpit.engine.vectors import ROW, square_rows
 from cockpit.engine.wanted import Statistics, Wanted
+from cockpit.engine.ways import Way
 from cockpit.layers.forms import CHUNK, AnyForm, Convolved, Dense, Factored, Scratch, Summed, chunks, wide
 
 WHOLE = 2**31  # bytes of all g_n together up to which they are formed at once on a GPU
@@ -20,16 +21,27 @@ VECTORS = 4  # that a kernel multiplies with in one pass
 POSITIONS = 64  # from so many on, <g_n, v> is faster from g_n in a CPU's memory than from its factors
 
 
-def compute(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], room: int = 0) -> Statistics:
+def compute(
+    form: AnyForm,
+    theta: Tensor,
+    wanted: Wanted,
+    vectors: Mapping[str, Tensor],
+    room: int = 0,
+    way: Way = "auto",
+) -> Statistics:
     """Compute everything wanted; ``vectors`` of the parameter's shape.
 
-    ``room``: bytes that g_n may take on a CPU if it is likely to be projected on once more.
+    ``room``: bytes that g_n may take on a CPU if it is likely to be projected on once more; ``way`` may say otherwise.
     """
     flat = {name: v.to(form.dtype).reshape(-1) for name, v in vectors.items()}
     theta = wide(theta.detach()).reshape(-1)
     if theta.device.type == "cpu":
-        return _on_cpu(form, theta, wanted, flat, room)
-    return _on_gpu(form, theta, wanted, flat)
+        found = _on_cpu(form, theta, wanted, flat, _kept(form, theta, room, way))
+    else:
+        found = _on_gpu(form, theta, wanted, flat, way == "form" or (way != "chunks" and fits(form)))
+    if not isinstance(form, Dense):
+        found.way = "chunks" if found.formed is None else "form"
+    return found
 
 
 class _Sums:
@@ -71,10 +83,13 @@ class _Sums:
         )
 
 
-def _on_cpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], room: int = 0) -> Statistics:
+def _on_cpu(
+    form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], whole: Tensor | None
+) -> Statistics:
+    """``whole``: memory for all g_n, if they are kept."""
     if form.dtype is torch.float32 and native.usable(theta):
-        return _by_loops(form, theta, wanted, vectors, room)
-    sums, scratch, whole = _Sums(wanted, vectors), Scratch(), _kept(form, theta, room)
+        return _by_loops(form, theta, wanted, vectors, whole)
+    sums, scratch = _Sums(wanted, vectors), Scratch()
     joints = _joints(theta, wanted)
     counts = {bins: np.zeros(bins.count, np.int64) for bins in wanted.hist1d}
     for _, g in chunks(form, scratch=scratch, into=whole):
@@ -95,9 +110,11 @@ def _on_cpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, 
     return found
 
 
-def _by_loops(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], room: int) -> Statistics:
+def _by_loops(
+    form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], whole: Tensor | None
+) -> Statistics:
     """Each chunk is read once, by compiled loops."""
-    scratch, whole = Scratch(), _kept(form, theta, room)
+    scratch = Scratch()
     joints = {} if isinstance(form, Dense) else _joints(theta, wanted)
     squares = torch.zeros(theta.numel(), dtype=theta.dtype, device="cpu") if wanted.sum_sq else None
     top = torch.zeros((), dtype=theta.dtype, device="cpu") if wanted.abs_max else None
@@ -138,23 +155,22 @@ def _joints(theta: Tensor, wanted: Wanted) -> dict[tuple[Bins, Bins], histograms
     return {pair: histograms.Joint(axes[pair[1]], pair[0]) for pair in wanted.hist2d}
 
 
-def _kept(form: AnyForm, theta: Tensor, room: int) -> Tensor | None:
+def _kept(form: AnyForm, theta: Tensor, room: int, way: Way) -> Tensor | None:
     """Memory for all g_n, if they are worth it: their factors have many positions."""
-    if not isinstance(form, Factored | Convolved):
+    if not isinstance(form, Factored | Convolved) or way == "chunks":
         return None
     positions = form.row.shape[2] if isinstance(form, Factored) else form.positions
     size = form.samples * theta.numel() * form.dtype.itemsize
-    if positions < POSITIONS or size > room:
+    if way != "form" and (positions < POSITIONS or size > room):
         return None
     return theta.new_empty(form.samples, theta.numel(), dtype=form.dtype)
 
 
-def _on_gpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor]) -> Statistics:
+def _on_gpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], whole: bool) -> Statistics:
     """No number is looked at: what happens depends on shapes alone, and can be captured in a graph."""
     factor = 1.0
     if isinstance(form, Factored | Convolved):
         form, factor = replace(form, factor=1.0), form.factor
-    whole = fits(form)
     pieces = [_whole(form)] if whole else (g for _, g in chunks(form, PART // form.dtype.itemsize))
     parts, g = [], theta
     for g in pieces:

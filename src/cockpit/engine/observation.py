@@ -43,6 +43,7 @@ from cockpit.engine.numbers import Key, Numbers
 from cockpit.engine.reduction import CENTRE, SCATTER, SQUARES, Reduction, rounding_of, unsettled
 from cockpit.engine.statistics import Direction
 from cockpit.engine.vectors import square_distances, square_norms
+from cockpit.engine.ways import Ways
 
 Numeric = NDArray[np.float64]
 LOSS = "loss"
@@ -70,6 +71,7 @@ class Observation:
     leaves: list[Tensor] = field(default_factory=list)  # the parameters themselves, for quantities of the paper's kind
     half: torch.dtype | None = None  # half precision inside the step (autocast): gradients are rounded more
     regularised: set[str] = field(default_factory=set)  # parameters whose gradient has a part that no sample gave
+    ways: Ways = field(default_factory=Ways)  # to the statistics of individual gradients, as they were asked for
     prompt: bool = True  # numbers may be looked at at once; else decisions that need them come late
     numbers: Numbers = field(default_factory=Numbers)
     names: list[str] = field(default_factory=list)  # covered parameters: the rows of per-sample numbers
@@ -95,6 +97,7 @@ class Observation:
             self.regularised,
             self.prompt,
             self.rounding,
+            self.ways,
         )
         self._shares = next((micro.shares for micro in self.microbatches if isinstance(micro.shares, str)), None)
         if LOSS in self.numbers:  # a replayed step comes with its numbers

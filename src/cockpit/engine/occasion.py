@@ -16,6 +16,7 @@ from cockpit.engine.observation import Observation
 from cockpit.engine.raw import Collected, Script
 from cockpit.engine.reduction import START
 from cockpit.engine.statistics import Direction
+from cockpit.engine.ways import Ways
 from cockpit.layers.forms import Dense
 from cockpit.layers.layout import Layout
 
@@ -67,6 +68,7 @@ class Occasion(NamedTuple):
     diagonals: frozenset[Diagonal] = frozenset()  # those that are there
     followed: frozenset[str] = frozenset()  # parameters whose last update was a multiple of their gradient
     arriving: bool = True  # a line ends here
+    ways: Ways = Ways()
 
 
 class Given(NamedTuple):
@@ -169,6 +171,7 @@ class Fixed:
             half=self.occasion.half,
             prompt=False,
             regularised=set(self.occasion.regularised),
+            ways=self.occasion.ways,
             numbers=Numbers(hold=True),
         )
 

@@ -17,7 +17,7 @@ def compute(
     form: Factored, theta: Tensor, wanted: Wanted, directions: Directions, gradient: Tensor | None
 ) -> Statistics:
     """Compute everything wanted."""
-    found = Statistics()
+    found = Statistics(way="gram")
     col = wide(form.col[:, 0, 0])  # [N, I]
     row = wide(form.row[:, 0, 0])  # [N, O]
     row = row if form.factor == 1 else scaled(row, form.factor)

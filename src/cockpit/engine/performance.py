@@ -39,6 +39,7 @@ def performing(
         frozenset(k for k, found in micro.diagonals.items() if isinstance(found, list)) if micro.diagonals else NOTHING,
         frozenset([name for name, direction in line.items() if direction.mean_of is not None]),
         bool(line) or programs.replayer is not None,  # on a GPU one recording does for both
+        settings.ways,
     )
     given = Given(micro.raw, micro, recorder.parameters, recorder.gradient, line)
     program = programs.find(micro.structure, occasion)

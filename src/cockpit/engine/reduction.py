@@ -30,6 +30,7 @@ from cockpit.engine.needs import (
 from cockpit.engine.numbers import Key, Numbers
 from cockpit.engine.statistics import Direction, Statistics, Wanted
 from cockpit.engine.vectors import stack
+from cockpit.engine.ways import Way, Ways
 from cockpit.layers.forms import AnyForm, Dense, Factored, convolutions_round
 
 START = "start"  # <g_n, update>
@@ -54,6 +55,8 @@ class Reduction:
     regularised: set[str]  # parameters whose gradient has a part that no sample gave
     prompt: bool  # numbers may be looked at at once
     rounding: float
+    ways: Ways = field(default_factory=Ways)
+    taken: dict[str, Way] = field(default_factory=dict)  # of parameters that have a choice
     names: list[str] = field(default_factory=list)  # covered parameters: the rows of per-sample numbers
     of_mean: dict[str, bool] = field(default_factory=dict)
     directions: dict[str, Direction] = field(default_factory=dict)  # the update, where a line begins
@@ -209,7 +212,10 @@ class Reduction:
         form, theta = micro.forms.get(name), self.parameters[name]
         if form is None:  # the parameter took no part: its individual gradients are zero
             form = Dense(theta.new_zeros(()).expand(micro.samples, *theta.shape))
-        found = statistics.compute(form, theta, wanted, directions, gradient, room=self.room if again else 0)
+        room, way = self.room if again else 0, self.ways.of(name)
+        found = statistics.compute(form, theta, wanted, directions, gradient, way, room)
+        if found.way is not None:
+            self.taken[name] = found.way
         if found.formed is not None and theta.device.type == "cpu":
             self.room -= found.formed.nbytes
             micro.forms[name] = Dense(found.formed.view(-1, *form.shape))  # and its factors are let go

@@ -12,6 +12,7 @@ from cockpit.engine.program import Programs
 from cockpit.engine.recorded import RecordedCurvature
 from cockpit.engine.scaler import LossScale
 from cockpit.engine.trust import Trust
+from cockpit.engine.ways import Ways
 from cockpit.layers.layout import Placement
 
 
@@ -30,6 +31,7 @@ class Settings:
     looped: set[str] = field(default_factory=set)  # operations through which columns go one by one
     regularised: set[str] = field(default_factory=set)  # parameters whose gradient has a part that no sample gave
     seed: int = 0
+    ways: Ways = field(default_factory=Ways)  # to the statistics of individual gradients, as they were asked for
     compiled_seen: bool = False
     programs: Programs = field(default_factory=Programs)
     blueprints: Blueprints = field(default_factory=Blueprints)

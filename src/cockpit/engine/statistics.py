@@ -7,13 +7,13 @@ Letters: N samples, T positions, O rows and I columns of a weight, D elements.
 
 from collections.abc import Mapping
 from math import prod
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from cockpit.engine import conv_loops, formed, gram, histograms, outer, projections
 from cockpit.engine.wanted import Direction, Directions, Statistics, Wanted
+from cockpit.engine.ways import Way
 from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, wide, widened
 
 __all__ = [
@@ -26,8 +26,6 @@ __all__ = [
     "project",
     "project_formed",
 ]
-
-Way = Literal["auto", "gram", "form"]  # by what takes fewer operations; inner products of factors; formed gradients
 
 
 @torch.no_grad()
@@ -46,7 +44,7 @@ def compute(
     ``room``: bytes that g_n may take on a CPU, where it is formed, to be left in ``formed``, its factor included.
     """
     asked = {name: Direction(v) if isinstance(v, Tensor) else v for name, v in directions.items()}
-    if isinstance(form, Factored) and form.outer and way != "form":
+    if isinstance(form, Factored) and form.outer and way in ("auto", "gram"):
         return outer.compute(form, theta, wanted, asked, gradient)
     if isinstance(form, Factored | Convolved) and not wanted.elements and _by_factors(form, wanted, len(asked), way):
         return _inner_products(form, wanted, asked, gradient)
@@ -56,7 +54,7 @@ def compute(
     if isinstance(form, Indexed):
         found = _indexed(form, theta, wanted, vectors)
     else:
-        found = formed.compute(form, theta, wanted, vectors, room)
+        found = formed.compute(form, theta, wanted, vectors, room, way)
     found.dot_mean = found.dots.pop("", None)
     found.of_mean = wanted.dot_mean and gradient is None
     return found
@@ -93,7 +91,7 @@ def _inner_products(
     form: Factored | Convolved, wanted: Wanted, directions: Directions, gradient: Tensor | None
 ) -> Statistics:
     """Norms from T x T inner products, dots from one product for all samples; nothing of size N x D."""
-    found = Statistics(sq_norm=gram.sq_norm(form) if wanted.sq_norm else None)
+    found = Statistics(sq_norm=gram.sq_norm(form) if wanted.sq_norm else None, way="gram")
     found.dots = {name: projections.project(form, direction) for name, direction in directions.items()}
     if wanted.dot_mean:
         mean = Direction(gradient, form)

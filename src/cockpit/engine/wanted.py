@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from cockpit.engine.binning import Bins
+from cockpit.engine.ways import Way
 from cockpit.layers.forms import AnyForm
 
 
@@ -51,3 +52,4 @@ class Statistics:
     dot_mean: Tensor | None = None  # <g_n, mean of all g_m>, [N]
     of_mean: bool = False  # whether dot_mean is so for certain; else the mean was taken to be autograd's gradient
     formed: Tensor | None = None  # g_n without the factor, [N, D], where it was formed as a whole
+    way: Way | None = None  # that was taken; None: there is only one
