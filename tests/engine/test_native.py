@@ -250,6 +250,29 @@ def test_joint_histograms_of_many_samples_on_two_threads_are_exact(steps: tuple[
     )
 
 
+@pytest.mark.parametrize("bins", BINS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("step", [1, 2])
+def test_pairs_are_counted_exactly(bins: Bins, kind: str, step: int) -> None:
+    """Also infinite ones, those that are not numbers, and more than are guessed together."""
+    g, places = numbers((5, 150 * step), kind)[:, ::step], torch.arange(150, dtype=torch.int32) % 7
+    counts = torch.ones(bins.count, 7, dtype=torch.int64)
+    native.pair_counts(g, places, 7, bins, counts)
+    wanted = torch.ones(bins.count, 7, dtype=torch.int64)
+    k = np.searchsorted(bins.edges[1:-1], g.double().numpy(), side="right")
+    np.add.at(wanted.numpy(), (k, np.broadcast_to(places.numpy(), k.shape)), 1)
+    assert torch.equal(counts, wanted)
+
+
+def test_pairs_are_counted_by_two_threads() -> None:
+    generator, bins = torch.Generator().manual_seed(0), Bins(40, -1.0, 1.0)
+    g, places = torch.randn(33, 4000, generator=generator), torch.randint(50, (4000,), generator=generator).int()
+    counts = torch.zeros(40, 50, dtype=torch.int64)
+    native.pair_counts(g, places, 50, bins, counts)
+    wanted = torch.bincount((bins.index(g) * 50 + places).flatten(), minlength=2000).view(40, 50)
+    assert torch.equal(counts, wanted)
+
+
 def test_small_operations_are_as_torch_does_them() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(9, 14, generator=generator)

@@ -13,9 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cockpit.engine import native
 from cockpit.engine.binning import Bins
 from cockpit.layers.forms import Scratch
 
+SEVERAL = 4  # edges from which on a compiled loop looks up pairs faster than elements are compared with each edge
 MEDIUM = 2**17  # elements that one thread compares as fast as several do
 EXACT = 2**24  # the sum of so many ones is exact in single precision
 LANES = 64  # copies of the counts on a GPU, so that not all threads add to the same place
@@ -89,6 +91,11 @@ class Axis:
         return self.bins.index(self.theta)
 
     @cached_property
+    def places(self) -> Tensor:
+        """The same for compiled loops."""
+        return self.index.reshape(-1).to(torch.int32)
+
+    @cached_property
     def within(self) -> tuple[float, float]:
         """Smallest and largest element."""
         return extremes(self.theta)
@@ -137,16 +144,16 @@ class Joint:
 
     def __init__(self, axis: Axis, bins: Bins) -> None:
         self._axis, self._bins = axis, bins
-        self._counts = torch.zeros(bins.count, axis.bins.count, dtype=torch.float64, device="cpu")
+        self._counts = torch.zeros(bins.count, axis.bins.count, dtype=torch.int64, device="cpu")
         self._all = np.zeros(bins.count + 1)  # samples of which every element is at or above the lower edge of a bin
         self._above: dict[int, Tensor] = {}  # samples at or above an inner edge, where not all or none are, [D]
 
     def add(self, g: Tensor, within: tuple[float, float], scratch: Scratch) -> None:
         """Count a chunk [n, D]."""
         bins, reached = self._bins, self._bins.reached(*within)
-        if not _few(len(reached), g.numel(), within):
-            joint = bins.index(g) * self._axis.bins.count + self._axis.index.reshape(-1)
-            self._counts.view(-1).add_(torch.bincount(joint.reshape(-1), minlength=self._counts.numel()))
+        quick = len(reached) > SEVERAL and native.usable(g)
+        if quick or not _few(len(reached), g.numel(), within):
+            self._looked_up(g)
             return
         self._all[: reached.start + 1] += len(g)
         flags = scratch.take("flags", tuple(g.shape), g)
@@ -154,13 +161,21 @@ class Joint:
             found = torch.ge(g, edge, out=flags).sum(0)
             self._above[k] = found if k not in self._above else self._above[k].add_(found)
 
+    def _looked_up(self, g: Tensor) -> None:
+        axis, bins = self._axis, self._bins
+        if native.usable(g):
+            native.pair_counts(g, axis.places, axis.bins.count, bins, self._counts)
+            return
+        joint = bins.index(g) * axis.bins.count + axis.index.reshape(-1)
+        self._counts.view(-1).add_(torch.bincount(joint.reshape(-1), minlength=self._counts.numel()))
+
     def counts(self, scratch: Scratch) -> Tensor:
         """Everything counted so far: [gradient bins, parameter bins]."""
         above = torch.zeros(self._bins.count + 1, self._axis.bins.count, dtype=torch.float64, device="cpu")
         above += torch.from_numpy(self._all)[:, None] * self._axis.counts
         for k, found in self._above.items():
             above[k + 1] += self._axis.weigh(found.view(self._axis.theta.shape), scratch)
-        return (self._counts + above[:-1] - above[1:]).long()
+        return self._counts + (above[:-1] - above[1:]).long()
 
 
 def rows_1d(value: Tensor, elements: int, bins: Bins) -> Tensor:

@@ -29,6 +29,7 @@ __all__ = [
     "outer_counts",
     "pack",
     "packable",
+    "pair_counts",
     "pair_products",
     "problem",
     "repeated",
@@ -87,6 +88,13 @@ def joint_counts(row: Tensor, col: Tensor, theta: Tensor, bins: Bins, beside: Bi
     threads = _threads(samples * rows * columns // SIDE_BY_SIDE)
     call("joint_counts", *given, *_edges(bins), *_edges(beside), counts, threads)
     return counts
+
+
+def pair_counts(g: Tensor, places: Tensor, width: int, bins: Bins, counts: Tensor) -> None:
+    """Add the histogram of (g_nd, bin of theta_d) to ``counts``, [bins, width], for bins ``places``, [D] int32."""
+    g = _rows(g)
+    given = g, g.stride(0), *g.shape, places, width
+    call("pair_counts", *given, *_edges(bins), counts, _threads(g.numel()))
 
 
 def scan(

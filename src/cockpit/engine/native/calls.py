@@ -17,6 +17,7 @@ BINS = [POINTER, WHOLE, SINGLE, WHOLE, WHOLE]
 SIGNATURES: dict[str, list[Any]] = {
     "outer_counts": [*[POINTER, WHOLE] * 2, *[WHOLE] * 3, *BINS, POINTER, FLAG],
     "joint_counts": [*[POINTER, WHOLE] * 2, POINTER, *[WHOLE] * 3, *BINS, *BINS, POINTER, FLAG],
+    "pair_counts": [POINTER, *[WHOLE] * 3, POINTER, WHOLE, *BINS, POINTER, FLAG],
     "scan": [POINTER, *[WHOLE] * 3, POINTER, WHOLE, *BINS, POINTER, POINTER, WHOLE, POINTER, POINTER, FLAG],
     "pair_products": [*[POINTER, WHOLE, WHOLE] * 2, WHOLE, DOUBLE, *[POINTER] * 3, FLAG],
     "row_products": [*[POINTER, WHOLE] * 2, WHOLE, WHOLE, DOUBLE, POINTER],

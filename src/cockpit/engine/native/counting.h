@@ -148,16 +148,31 @@ static int64_t not_above(const bins *b, float x) { /* number of edges that are n
   return first;
 }
 
-static void look_up(const float *c, int64_t n, float r, const bins *b, int64_t *counts) {
-  float first = b->edges[0], width = b->edges[b->count - 1] - first;
-  float each = width > 0 ? (float)(b->count - 1) / width : 0;
+#define GUESSES 64 /* numbers whose bins are guessed together */
+
+/* Bins of numbers x = r * c[i] if the edges were exactly as far from each other as they should be. */
+static inline void guess(const float *c, int64_t n, float r, const bins *b, int32_t *places) {
+  float first = b->count ? b->edges[0] : 0, width = b->count ? b->edges[b->count - 1] - first : 0;
+  float each = width > 0 ? (float)(b->count - 1) / width : 0, top = (float)b->count;
   for (int64_t i = 0; i < n; i++) {
-    float x = r * c[i], place = (x - first) * each + 1;
-    int64_t k = place > 0 ? (place < (float)b->count ? (int64_t)place : b->count) : 0;
-    if (x != x) k = b->count;
-    while (k < b->count && !(x < b->edges[k])) k++;
-    while (k > 0 && x < b->edges[k - 1]) k--;
-    counts[k]++;
+    float place = (r * c[i] - first) * each + 1;
+    place = place > 0 ? place : 0; /* and where it is not a number */
+    places[i] = (int32_t)(place < top ? place : top);
+  }
+}
+
+static inline int64_t put_right(const bins *b, float x, int64_t place) {
+  while (place < b->count && !(x < b->edges[place])) place++;
+  while (place > 0 && x < b->edges[place - 1]) place--;
+  return place;
+}
+
+static void look_up(const float *c, int64_t n, float r, const bins *b, int64_t *counts) {
+  int32_t places[GUESSES];
+  for (int64_t i = 0; i < n; i += GUESSES) {
+    int64_t some = n - i < GUESSES ? n - i : GUESSES;
+    guess(c + i, some, r, b, places);
+    for (int64_t j = 0; j < some; j++) counts[put_right(b, r * c[i + j], places[j])]++;
   }
 }
 

@@ -44,11 +44,14 @@ static void below_beside(const row_of *row, float r, const float *edges, int64_t
   }
 }
 
-static int64_t place_of(const bins *b, float x, int64_t guess) {
-  if (x != x) return b->count;
-  while (guess < b->count && !(x < b->edges[guess])) guess++;
-  while (guess > 0 && x < b->edges[guess - 1]) guess--;
-  return guess;
+static void look_up_pairs(const float *c, int64_t n, float r, const bins *b, const int32_t *beside, int64_t width,
+                          int64_t *counts) {
+  int32_t places[GUESSES];
+  for (int64_t i = 0; i < n; i += GUESSES) {
+    int64_t some = n - i < GUESSES ? n - i : GUESSES;
+    guess(c + i, some, r, b, places);
+    for (int64_t j = 0; j < some; j++) counts[put_right(b, r * c[i + j], places[j]) * width + beside[i + j]]++;
+  }
 }
 
 /* Looked up one by one; where only one edge is reached, it decides. */
@@ -60,11 +63,7 @@ static void look_up_beside(const row_of *row, float r, const bins *b, int64_t fi
     for (int64_t i = 0; i < row->n; i++) below[(r * row->products[i] < edge ? 0 : more) + row->places[i]]++;
     return;
   }
-  int64_t guess = first;
-  for (int64_t i = 0; i < row->n; i++) {
-    guess = place_of(b, r * row->products[i], guess);
-    counts[guess * width + row->places[i]]++;
-  }
+  look_up_pairs(row->products, row->n, r, b, row->places, width, counts);
 }
 
 static void count_row(const row_of *row, float r, const range *of, const bins *b, int64_t width, int64_t *counts) {
@@ -100,8 +99,8 @@ static void places_of(const float *x, int64_t n, const bins *b, int32_t *places)
   range of = range_of(x, n);
   int64_t first = of.finite ? not_above(b, of.low) : 0, last = of.finite ? not_above(b, of.high) : b->count;
   if (last - first > MANY) {
-    int64_t guess = first;
-    for (int64_t i = 0; i < n; i++) places[i] = (int32_t)(guess = place_of(b, x[i], guess));
+    guess(x, n, 1, b, places);
+    for (int64_t i = 0; i < n; i++) places[i] = (int32_t)put_right(b, x[i], places[i]);
     return;
   }
   for (int64_t i = 0; i < n; i++) places[i] = (int32_t)first;
@@ -241,4 +240,36 @@ int joint_counts(const float *row, int64_t row_step, const float *col, int64_t c
   }
   free(each), free(of), free(places), free(signs), free(members);
   return lacking;
+}
+
+typedef struct {
+  const float *g;
+  int64_t step, columns, width;
+  const int32_t *places;
+  const bins *b;
+  int64_t *counts; /* of each thread */
+} pairs_task;
+
+static void pairs_of(void *given, int64_t begin, int64_t end, int which) {
+  pairs_task *t = given;
+  int64_t *counts = t->counts + which * (t->b->count + 1) * t->width;
+  for (int64_t n = begin; n < end; n++)
+    look_up_pairs(t->g + n * t->step, t->columns, 1, t->b, t->places, t->width, counts);
+}
+
+/* Add the numbers g[n, d] of each bin beside a parameter in the bin places[d] to ``counts``, [count + 1, width]. */
+int pair_counts(const float *g, int64_t step, int64_t samples, int64_t columns, const int32_t *places, int64_t width,
+                const float *edges, int64_t count, float radius, int64_t under, int64_t zero, int64_t *counts,
+                int threads) {
+  bins b = {edges, count, radius, under, zero};
+  if (threads > THREADS) threads = THREADS;
+  if (threads < 1) threads = 1;
+  int64_t cells = (count + 1) * width;
+  int64_t *each = calloc((size_t)(threads * cells), sizeof *each);
+  if (!each) return 1;
+  pairs_task task = {g, step, columns, width, places, &b, each};
+  spread(pairs_of, &task, samples, threads);
+  for (int64_t k = 0; k < threads * cells; k++) counts[k % cells] += each[k];
+  free(each);
+  return 0;
 }
