@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from io import BytesIO
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageChops
 from tables import EVERY, PRESETS, SMALL, Results, name, times
 
 from cockpit.panels import Panel
@@ -19,6 +19,7 @@ OURS, ORIGINAL, THIRD = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
 TOOLS = {"cockpit": ("this package", OURS, "circle"), "original": ("the original", ORIGINAL, "diamond")}
 COLOURS = dict(zip(PRESETS, (OURS, ORIGINAL, THIRD), strict=True))
 TICKS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000]
+MARGIN = 24  # pixels
 STEP = "time of a step, multiple of a plain one"
 
 
@@ -89,9 +90,11 @@ def _tools(results: Results) -> list[tuple[str, str]]:
 
 
 def _small(picture: bytes) -> bytes:
-    """The same picture in fewer bytes: a drawing has few colours."""
-    file = BytesIO()
-    Image.open(BytesIO(picture)).convert("RGB").quantize(96).save(file, "png", optimize=True)
+    """The same picture in fewer bytes: a drawing has few colours; without columns that nothing stands in."""
+    file, whole = BytesIO(), Image.open(BytesIO(picture)).convert("RGB")
+    filled = ImageChops.difference(whole, Image.new("RGB", whole.size, "white")).getbbox()
+    right = whole.width if filled is None else min(whole.width, filled[2] + MARGIN)
+    whole.crop((0, 0, right, whole.height)).quantize(96).save(file, "png", optimize=True)
     return file.getvalue()
 
 
@@ -193,6 +196,7 @@ def _over_shares() -> Spec:
     x = {"field": "share", "type": "quantitative", "scale": {"type": "log"}}
     x["axis"] = {"values": [0.001, 0.01, 0.1, 1], "format": "~g", "title": "share of the histogram that is filled"}
     y = {"field": "ms", "type": "quantitative", "scale": {"type": "log"}, "axis": {"title": "ms", "format": ",~g"}}
+    y["axis"]["values"] = [1, 10, 100, 1000, 10000]
     encoding = {"x": x, "y": y, "color": {"field": "colour", "type": "nominal", "scale": None}}
     return {"data": {"name": "rows"}, "mark": {"type": "line", "point": {"size": 28}}, "encoding": encoding}
 

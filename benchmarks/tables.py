@@ -175,12 +175,16 @@ def histograms(results: Results) -> str:
         cells = [f"{share:g}"]
         for what in ("formed", "linear"):
             row = results.one(kind="histogram", what=what, share=share) or {}
-            others = [f"{row[name]:,.3g}" for name in ("torch_ms", "numpy_ms") if name in row]
-            cells.append(f"{row['one_ms']:.3g}" if "one_ms" in row else "")
-            cells.append(f"{row['two_ms']:.3g} ({', '.join(others)})" if "two_ms" in row else "")
+            others = [_ms(row[name]) for name in ("torch_ms", "numpy_ms") if name in row]
+            cells.append(_ms(row["one_ms"]) if "one_ms" in row else "")
+            cells.append(f"{_ms(row['two_ms'])} ({', '.join(others)})" if "two_ms" in row else "")
         body.append(cells)
     head = ["share that is filled", "14 M formed gradients, 1-D", "2-D (torch, numpy)"]
     return table([*head, "75 M of a linear layer, 1-D", "2-D (formed, torch)"], body)
+
+
+def _ms(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
 
 
 def large(results: Results, mode: str) -> str:
