@@ -111,6 +111,19 @@ def test_a_basis_of_long_vectors_is_orthonormal() -> None:
     torch.testing.assert_close(rows @ rows.mT, torch.eye(3, dtype=torch.float64), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("top", [1.5, 40.0])
+def test_a_basis_stays_orthonormal_where_errors_of_every_other_vector_are_left(top: float) -> None:
+    """In single precision, also where the largest eigenvector is found soon: along it errors grow."""
+    spectrum = torch.linspace(-1, 1, 20_000)
+    spectrum[-1] = top
+    basis = Basis(lambda v: spectrum * v, torch.randn(20_000, generator=torch.Generator().manual_seed(0)))
+    for _ in range(11):
+        basis.multiply()
+        basis.settle(min(basis.size, 2))
+    rows = torch.stack([basis.combine(unit) for unit in np.eye(12)]).double()
+    torch.testing.assert_close(rows @ rows.mT, torch.eye(12, dtype=torch.float64), rtol=0, atol=1e-4)
+
+
 def test_a_start_at_the_second_eigenvector_looks_further() -> None:
     """The step before may have ended where now the second largest eigenvalue is."""
     generator = torch.Generator().manual_seed(0)

@@ -129,6 +129,18 @@ def test_a_vector_is_made_orthogonal_to_rows(size: int, count: int, newest: int)
     assert float((exact @ vector.double()).abs().max()) < 1e-6 * (1 + float(found[-1]))
 
 
+def test_a_vector_is_made_orthogonal_to_its_neighbours() -> None:
+    rows = torch.linalg.qr(numbers((3000, 6), "plain").double())[0].mT.float().contiguous()
+    vector = numbers((3000,), "plain")
+    expected = vector.double() - (rows[-2:].double() @ vector.double()) @ rows[-2:].double()
+    parts = rows.double() @ vector.double()
+    parts[:-2] = 0
+    found = native.orthogonalise(rows, vector, 2, near=True)
+    torch.testing.assert_close(found[:-1], parts, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found[-1], expected.norm(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(vector.double(), expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("samples", "rows", "columns"), [(1, 1, 1), (3, 5, 2), (16, 8, 9), (17, 130, 1), (31, 257, 16), (128, 784, 10)]
 )

@@ -223,13 +223,15 @@ def vector_sums(one: Sequence[Tensor], other: Sequence[Tensor] | None = None, ap
     return found
 
 
-def orthogonalise(rows: Tensor, vector: Tensor, newest: int) -> Tensor:
+def orthogonalise(rows: Tensor, vector: Tensor, newest: int, near: bool = False) -> Tensor:
     """Remove the parts of a vector along rows [k, D], in place; these parts, and the length of what is left, [k + 1].
 
-    More than rounding errors it has only along the ``newest`` rows.
+    More than rounding errors it has only along the ``newest`` rows; ``near``: errors along the others are left.
     """
-    found = _room(len(rows) + 1)
-    call("orthogonalise", rows, vector.numel(), len(rows), newest, vector, found, _threads(vector.numel()))
+    found = _room(len(rows) + 1).zero_()
+    there = rows[-newest:] if near else rows
+    given = there, vector.numel(), len(there), newest, vector, found[-len(there) - 1 :], near
+    call("orthogonalise", *given, _threads(vector.numel()))
     return found
 
 

@@ -42,21 +42,25 @@ static void pass(task *t, double *sums, int threads) {
 }
 
 /* Put parts of v along the rows into ``found``, [count], and behind them the length of what is left of it. All parts are
- * removed; those along rows before the last ``newest`` ones are rounding errors, and go last, or they would grow. */
-int orthogonalise(const float *rows, int64_t size, int64_t count, int64_t newest, float *v, double *found, int threads) {
+ * removed; those along rows before the last ``newest`` ones are rounding errors, and go last, or they would grow. ``once``:
+ * these few rows are all that matters, and rounding does not. */
+int orthogonalise(const float *rows, int64_t size, int64_t count, int64_t newest, float *v, double *found, int once,
+                  int threads) {
   if (threads > THREADS) threads = THREADS;
   if (threads < 1) threads = 1;
   double *room = malloc(sizeof(double) * (size_t)((threads + 1) * (count + 1)));
   if (!room) return 1;
   double *parts = room + threads * (count + 1);
   task t = {rows, size, count, v, NULL, count, count - newest, room};
-  pass(&t, parts, threads);
-  t.parts = parts, t.removed = count - newest, t.met = 0;
-  pass(&t, found, threads);
+  pass(&t, once ? found : parts, threads);
+  if (!once) {
+    t.parts = parts, t.removed = count - newest, t.met = 0;
+    pass(&t, found, threads);
+  }
   t.parts = found, t.removed = 0, t.met = count;
   double left[count + 1];
   pass(&t, left, threads);
-  for (int64_t i = count - newest; i < count; i++) found[i] += parts[i];
+  for (int64_t i = count - newest; i < count && !once; i++) found[i] += parts[i];
   found[count] = sqrt(left[count]);
   free(room);
   return 0;

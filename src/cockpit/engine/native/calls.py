@@ -32,7 +32,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "vector_sums": [*[POINTER] * 3, WHOLE, FLAG, POINTER, FLAG],
     "motion": [*[POINTER] * 5, WHOLE, WHOLE, POINTER, FLAG],
     "mix_rows": [POINTER, *[WHOLE] * 3, POINTER, FLAG],
-    "orthogonalise": [POINTER, *[WHOLE] * 3, POINTER, POINTER, FLAG],
+    "orthogonalise": [POINTER, *[WHOLE] * 3, POINTER, POINTER, FLAG, FLAG],
     "noise_to_curvature": [POINTER, POINTER, WHOLE, DOUBLE, POINTER, FLAG],
     "signal_to_noise": [POINTER, POINTER, WHOLE, *[DOUBLE] * 3, POINTER, FLAG],
     "picked_formed": [POINTER, WHOLE, *[POINTER] * 3, SINGLE, *[WHOLE] * 3, POINTER, FLAG],
