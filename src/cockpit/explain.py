@@ -70,9 +70,10 @@ def _ways(taken: Mapping[str, Way], asked: Ways) -> list[str]:
         names = [name for name, one in taken.items() if one == way]
         if names:
             lines.append(f"  {way}, {meaning}: {listed(names)}.")
-    others = [name for name, one in taken.items() if asked.of(name) not in ("auto", one)]
-    if others:
-        lines.append(f"  Not as asked for, because quantities need single elements: {listed(others)}.")
+    for wish, reason in {"gram": "quantities need single elements", "form": "they are used in several ways"}.items():
+        others = [name for name, one in taken.items() if asked.of(name) == wish != one]
+        if others:
+            lines.append(f"  Not by {wish} as asked for, because {reason}: {listed(others)}.")
     return ["Statistics of individual gradients by", *lines] if lines else []
 
 

@@ -273,6 +273,9 @@ def test_more_places_than_a_list_tells_apart_are_not_listed(monkeypatch: pytest.
     for limit, expected in ((26, 3), (25, 2), (8, 1), (4, 0)):
         monkeypatch.setattr(tangent_picked, "LISTED", limit)
         assert sum(isinstance(layer, Picked) for layer in product_of(model, x, y)[1]._chain) == expected
+    monkeypatch.setattr(tangent_picked, "LISTED", 26)
+    monkeypatch.setattr(tangent_picked, "LONGEST", 6 * 5 * 25)
+    assert sum(isinstance(layer, Picked) for layer in product_of(model, x, y)[1]._chain) == 2
 
 
 def test_grids_are_made_once() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cockpit.engine import native
 from cockpit.engine.graph import shapes
-from cockpit.engine.native.picked import LISTED, Pair
+from cockpit.engine.native.picked import LISTED, LONGEST, Pair
 from cockpit.engine.scattered import Scattered, listed
 from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Relu, Tangents
 from cockpit.engine.windows import Windows
@@ -92,6 +92,6 @@ def suits(layers: Sequence[Layer]) -> bool:
     """Whether layers, from the top down, can go as one."""
     if not follows_a_convolution(layers):
         return False
-    _, channels, *places = shapes(layers[0].node)[0]
-    conv = layers[-1].node
-    return max(channels, prod(places)) < LISTED and native.usable(conv._saved_input, conv._saved_weight)
+    shape, conv = shapes(layers[0].node)[0], layers[-1].node
+    short = max(shape[1], prod(shape[2:])) < LISTED and prod(shape) < LONGEST
+    return short and native.usable(conv._saved_input, conv._saved_weight)

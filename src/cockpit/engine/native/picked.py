@@ -134,6 +134,7 @@ class Picks:
 
 
 LISTED = 2**16  # channels and places that a list can tell apart
+LONGEST = 2**31  # places of all samples and channels that it can count
 
 
 class Listed:
