@@ -37,6 +37,24 @@ def test_inputs_are_read_where_they_are() -> None:
                 assert torch.equal(made, wanted)
 
 
+@pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
+def test_loops_read_parts_of_inputs_where_they_are() -> None:
+    """Also where an input begins in the middle of its memory, and in arrays of addresses."""
+    x, y = torch.randn(6, 40), torch.randn(40)
+
+    def function() -> tuple[Tensor, ...]:
+        return native.scaled(x[2:4], 3.0), native.vector_sums([x[1], x[5], y]), native.stack([x[3], y, x[0]])
+
+    with torch.no_grad():
+        tape = Tape(function, [x, y])
+        assert not tape._views, "loops need addresses, not views"
+        for skipped in (0, 7):
+            x.set_(torch.randn(6 * 40 + skipped)[skipped:].view(6, 40))  # type: ignore[call-overload]
+            y.set_(torch.randn(40 + skipped)[skipped:])  # type: ignore[call-overload]
+            for made, wanted in zip(tape(), function(), strict=True):
+                assert torch.equal(made, wanted)
+
+
 def test_what_looks_at_numbers_is_not_written_down() -> None:
     x = torch.randn(3)
     with pytest.raises(Undefined, match="looks at numbers"):

@@ -38,7 +38,7 @@ def compute(
     if theta.device.type == "cpu":
         found = _on_cpu(form, theta, wanted, flat, _kept(form, theta, room, way))
     else:
-        found = _on_gpu(form, theta, wanted, flat, way == "form" or (way != "chunks" and fits(form)))
+        found = _on_gpu(form, theta, wanted, flat, way)
     if not isinstance(form, Dense):
         found.way = "chunks" if found.formed is None else "form"
     return found
@@ -84,7 +84,7 @@ class _Sums:
 
 
 def _on_cpu(
-    form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], whole: Tensor | None
+    form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], whole: Tensor | None = None
 ) -> Statistics:
     """``whole``: memory for all g_n, if they are kept."""
     if form.dtype is torch.float32 and native.usable(theta):
@@ -166,11 +166,14 @@ def _kept(form: AnyForm, theta: Tensor, room: int, way: Way) -> Tensor | None:
     return theta.new_empty(form.samples, theta.numel(), dtype=form.dtype)
 
 
-def _on_gpu(form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], whole: bool) -> Statistics:
+def _on_gpu(
+    form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], way: Way = "auto"
+) -> Statistics:
     """No number is looked at: what happens depends on shapes alone, and can be captured in a graph."""
     factor = 1.0
     if isinstance(form, Factored | Convolved):
         form, factor = replace(form, factor=1.0), form.factor
+    whole = way == "form" or (way != "chunks" and fits(form))
     pieces = [_whole(form)] if whole else (g for _, g in chunks(form, PART // form.dtype.itemsize))
     parts, g = [], theta
     for g in pieces:

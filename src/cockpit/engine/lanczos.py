@@ -25,6 +25,7 @@ KEPT = 4  # vectors that stay when the basis is full
 CHUNK = 2**16  # elements of each vector that are handled at once on a CPU: they stay in its cache
 FLAT = 1e-7  # an eigenvalue so small beside the others is not resolved any further
 REST = 0.1  # of an image, beside its parts along the newest vectors, of which rounding errors are no large part
+EXACT = 1e-5  # of an image: what it may have along vectors that a symmetric product keeps it orthogonal to
 LEAST = 8  # products, however soon the residual is small
 AHEAD = {"cuda": 2}  # products after these whose numbers are looked at together: a look takes the host some time
 SMALL = 0.02  # residual, in tolerances: at 0.1 one of 6,445 searches was off, by 0.3 % (benchmarks/eigenvalues.py)
@@ -49,7 +50,8 @@ class Basis:
         self.most = most(start)  # vectors that have been multiplied; the newest is one more
         self._room, self.size = start.new_empty(self.most + 1, start.numel()), 0
         self._image: Tensor | None = None  # of the newest vector
-        self._owed = False  # whether rounding errors of the newest along all but its neighbours were left
+        self._owed = True  # whether errors of the newest along all but its neighbours were left, or are not known
+        self._exact = True  # whether they are rounding errors of single precision
         self._append(start, float(_length(start)))
 
     @property
@@ -114,16 +116,19 @@ class Basis:
         return torch.cat([errors, _length(image)[None]])
 
     def _by_loops(self, rows: Tensor, image: Tensor, newest: int) -> Tensor:
-        """Rounding errors stay small if every other vector has none, and none is a small rest of its image."""
-        found, self._owed = None, not self._owed and newest < len(rows)
-        if self._owed:
+        """Errors stay small if every other vector has none, no image leaves little, and products are exact."""
+        found = None
+        if self._exact and newest < len(rows) and not self._owed:
             found = native.orthogonalise(rows, image, newest, near=True)
             if found[-1] > REST * found[:-1].norm():
+                self._owed = True
                 return found
-        self._owed, all_parts = False, native.orthogonalise(rows, image, newest)
+        every, self._owed = native.orthogonalise(rows, image, newest), False
         if found is not None:
-            all_parts[:-1] += found[:-1]
-        return all_parts
+            every[:-1] += found[:-1]
+        elif newest < len(rows):
+            self._exact = bool(every[: -newest - 1].abs().max() <= EXACT * every.norm())
+        return every
 
     def _told(self, coefficients: Matrix) -> Tensor:
         """To the device, which goes on with what it is doing."""

@@ -86,9 +86,15 @@ class _Listening(TorchDispatchMode):
 
     def called(self, function: Any, arguments: tuple[Any, ...]) -> None:
         """A compiled loop was called."""
-        self._actions.append(native.repeated(function, arguments, lambda tensor: id(tensor) in self._moving))
-        given = [a.tensors if isinstance(a, native.Pointers) else a for a in arguments]
-        self._read |= {id(tensor) for tensor in _tensors(given)}
+        self._actions.append(native.repeated(function, arguments, self._origin))
+
+    def _origin(self, tensor: Tensor) -> tuple[Tensor, int] | None:
+        """The input that a tensor is a view of, and how many bytes behind its beginning: loops need no more."""
+        place = self._moving.get(id(tensor))
+        if place is None:
+            return None
+        source = self._views[place][0]
+        return source, int(tensor.storage_offset() - source.storage_offset()) * tensor.element_size()
 
     def read(self, kept: Iterable[Tensor]) -> list[tuple[Tensor, list[View]]]:
         """Inputs with those of their views that are read."""

@@ -63,7 +63,7 @@ class Taped:
             raise Undefined("the layers are large")
         self._layout = [(source.shape, source.stride(), source.dtype) for source in sources]
         self._point(sources)
-        self._tape = Tape(self._at_gradient, self._inputs, lambda result: _factors(result[0].microbatches[0].forms))
+        self._tape = Tape(self._at_gradient, self._inputs, lambda result: _tensors(result[0].microbatches[0].forms))
         self._seen = self._tape.result[0]
         self._verify(sources)
 
@@ -153,6 +153,12 @@ def _factors(forms: Mapping[str, AnyForm]) -> Iterator[Tensor]:
     """Factors of all forms that have some: what the next step may project on."""
     for form in forms.values():
         yield from (form.row, form.col) if isinstance(form, Factored) else ()
+
+
+def _tensors(forms: Mapping[str, AnyForm]) -> Iterator[Tensor]:
+    """What is read of a step's forms when the optimizer has stepped."""
+    yield from _factors(forms)
+    yield from (form.value for form in forms.values() if isinstance(form, Dense))
 
 
 def _factored(form: AnyForm | None) -> Factored:

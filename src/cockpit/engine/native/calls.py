@@ -81,20 +81,27 @@ def call(name: str, *arguments: Any) -> None:
         witness(function, arguments)
 
 
-def repeated(function: Any, arguments: tuple[Any, ...], moves: Callable[[Tensor], bool]) -> Callable[[], None]:
-    """The same call again, prepared: only tensors that move are asked for their addresses."""
+def repeated(
+    function: Any, arguments: tuple[Any, ...], origin: Callable[[Tensor], tuple[Tensor, int] | None]
+) -> Callable[[], None]:
+    """The same call again, prepared: only addresses that move are asked for.
+
+    ``origin``: the tensor that tells where another one has moved to, and how many bytes behind it that begins; None if
+    it stays where it is.
+    """
     given = [a.data_ptr() if isinstance(a, Tensor) else a.array() if isinstance(a, Pointers) else a for a in arguments]
-    moving: list[tuple[Any, int, Tensor]] = []  # where the address belongs
+    moving: list[tuple[Any, int, Tensor, int]] = []  # where the address belongs, and what it is
     for place, argument in enumerate(arguments):
-        if isinstance(argument, Tensor) and moves(argument):
-            moving.append((given, place, argument))
-        elif isinstance(argument, Pointers):
-            own = enumerate(argument.tensors)
-            moving += [(given[place], k, tensor) for k, tensor in own if tensor is not None and moves(tensor)]
+        own = argument.tensors if isinstance(argument, Pointers) else [argument]
+        array, first = (given[place], 0) if isinstance(argument, Pointers) else (given, place)
+        for k, tensor in enumerate(own, first):
+            moved = origin(tensor) if isinstance(tensor, Tensor) else None
+            if moved is not None:
+                moving.append((array, k, *moved))
 
     def again(kept: object = arguments) -> None:  # or what they point to would be gone
-        for array, place, tensor in moving:
-            array[place] = tensor.data_ptr()
+        for array, place, source, behind in moving:
+            array[place] = source.data_ptr() + behind
         if function(*given):
             raise MemoryError("no memory for sums")
 
