@@ -1,11 +1,12 @@
 """How long counting takes, by how much of the histogram the gradients fill: the counterpart of the paper's figure 15.
 
-Data are drawn evenly from a square that covers a share of the histogram's. Formed gradients have the size of those of
-a layer of 3c3d; those of a linear layer are never formed by this package, but by what it is compared with.
+Factors are drawn evenly, so wide that their products fill a share of the histogram. Formed gradients have the size of
+those of a layer of 3c3d; those of a linear layer are never formed by this package, but by what it is compared with.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -28,14 +29,14 @@ POSITIONS = {"formed": 16, "linear": 1}  # gradients that are sums of several pr
 
 @dataclass(frozen=True)
 class Data:
-    """Individual gradients, as they are or as factors, and parameters."""
+    """Factors of individual gradients, and parameters."""
 
     form: Factored
     theta: Tensor
 
     @classmethod
     def drawn(cls, what: str, share: float, device: str, sizes: tuple[int, int, int]) -> "Data":
-        """Products of two factors are spread less evenly than what is drawn directly, but as widely."""
+        """Sums of several products must be formed; they are about as wide as single ones."""
         samples, rows, columns = sizes
         draw = torch.Generator(device).manual_seed(0)
 
@@ -79,11 +80,9 @@ def _index(values: Tensor, bins: Bins) -> Tensor:
     return ((values - bins.low) * (bins.count / (bins.high - bins.low))).long().clamp_(0, bins.count - 1)
 
 
-def counted(
-    what: str, share: float, clock: Clock, rounds: int, sizes: tuple[int, int, int] | None = None, device: str = "cpu"
-) -> Row:
+def counted(what: str, share: float, clock: Clock, rounds: int, device: str) -> Row:
     """Milliseconds of each way, in turn."""
-    data = Data.drawn(what, share, device, sizes or SIZES[what])
+    data = Data.drawn(what, share, device, SIZES[what])
     ways: dict[str, Callable[[], Tensor]] = {
         "one": lambda: data.ours(Wanted(hist1d=(ONE,))),
         "two": lambda: data.ours(Wanted(hist2d=(TWO,))),
@@ -96,9 +95,13 @@ def counted(
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
-            seconds[name].append(clock.one(lambda way=way: (way(), None)[1]))  # type: ignore[misc]
+            seconds[name].append(clock.one(partial(_run, way)))
     found: Row = {f"{name}_ms": significant(1e3 * median(times)) for name, times in seconds.items()}
     return found | {"ratio": significant(median(seconds["torch"]) / median(seconds["two"]))}
+
+
+def _run(way: Callable[[], Tensor]) -> None:
+    way()
 
 
 def _agree(one: Tensor, other: Tensor) -> None:

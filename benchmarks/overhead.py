@@ -88,7 +88,7 @@ def histograms(bench: Bench) -> None:
     """Counting, by how much of the histogram the gradients fill."""
     for what in SIZES:
         for share in SHARES:
-            measure = partial(counted, what, share, Clock(bench.device), bench.effort.rounds, device=bench.device)
+            measure = partial(counted, what, share, Clock(bench.device), bench.effort.rounds, bench.device)
             bench.cell(measure, kind="histogram", net="3c3d", optimizer="", what=what, share=share)
 
 

@@ -9,6 +9,7 @@ from cockpit.core.ledger import WHOLE, Ledger, ledger
 from cockpit.core.meter import Meter
 from cockpit.engine import native
 from cockpit.engine.needs import double_backward
+from cockpit.engine.reduction import wanted_by
 from cockpit.engine.ways import MEANING, Way, Ways, listed
 from cockpit.tracker import Tracker
 
@@ -39,7 +40,8 @@ def _coverage(tracker: Tracker) -> list[str]:
         lines += [f"  {name}: {why}" for name, why in sorted(seen.uncovered.items())]
     elif tracker.history.steps():
         lines.append("Individual gradients cover all parameters.")
-    lines += _ways(seen.ways, tracker.settings.ways)
+    elements = any(wanted_by(quantity.needs, dot_mean=False).elements for quantity in tracker.quantities)
+    lines += _ways(seen.ways, tracker.settings.ways, elements)
     if seen.coupled:
         lines.append(
             "Batch normalisation in training mode couples the samples: an individual gradient is the contribution "
@@ -63,16 +65,21 @@ def _coverage(tracker: Tracker) -> list[str]:
     return lines
 
 
-def _ways(taken: Mapping[str, Way], asked: Ways) -> list[str]:
-    """How statistics of weights were computed, and where that is not what was asked for."""
+def _ways(taken: Mapping[str, Way], asked: Ways, elements: bool) -> list[str]:
+    """How statistics of weights were computed, and where that is not what was asked for.
+
+    ``elements``: quantities need single elements, which inner products do not give.
+    """
     lines = []
     for way, meaning in MEANING.items():
         names = [name for name, one in taken.items() if one == way]
         if names:
             lines.append(f"  {way}, {meaning}: {listed(names)}.")
-    for wish, reason in {"gram": "quantities need single elements", "form": "they are used in several ways"}.items():
+    for wish in ("gram", "form"):
         others = [name for name, one in taken.items() if asked.of(name) == wish != one]
         if others:
+            needed = elements and wish == "gram"
+            reason = "quantities need single elements" if needed else "they are used in several ways"
             lines.append(f"  Not by {wish} as asked for, because {reason}: {listed(others)}.")
     return ["Statistics of individual gradients by", *lines] if lines else []
 

@@ -111,11 +111,12 @@ class Tied(nn.Module):
         return torch.tanh(self.words(x)).mean(1) @ self.words.weight.mT
 
 
-def test_explain_says_where_a_weight_is_used_in_several_ways() -> None:
+@pytest.mark.parametrize("way", ["gram", "form"])
+def test_explain_says_where_a_weight_is_used_in_several_ways(way: str) -> None:
     torch.manual_seed(0)
     model, loss_fn = Tied(), nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watch(model, optimizer, loss_fn, quantities=["NormTest"], every=1, run=False, way="form") as pit:
+    with watch(model, optimizer, loss_fn, quantities=["NormTest"], every=1, run=False, way=way) as pit:
         loss_fn(model(torch.randint(7, (5, 3))), torch.randint(7, (5,))).backward()
         optimizer.step()
-    assert "Not by form as asked for, because they are used in several ways: words.weight." in pit.explain()
+    assert f"Not by {way} as asked for, because they are used in several ways: words.weight." in pit.explain()
