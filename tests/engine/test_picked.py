@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from cockpit.engine import conv_loops, formed, native, tangent_picked
 from cockpit.engine.graph import Graph
-from cockpit.engine.native.picked import Grid, Listed, Picks, grid
+from cockpit.engine.native.picked import Grid, Picks, grid
 from cockpit.engine.tangent_picked import Picked
 from cockpit.engine.tangents import TangentProduct, chain_of
 from cockpit.engine.wanted import Wanted
@@ -65,7 +65,7 @@ class Numbers:
         self.value = torch.randn(columns, n, o, s, generator=draw)
         self.signs = torch.randint(0, 2, (columns, n), generator=draw) * 2 - 1
         self.grid = grid(case.channels, case.size, case.kernel, *self.settings, self.shape[2:])
-        self.picks, self.listed = Picks(self.grid, self.index), Listed(self.grid, self.index, data=True)
+        self.picks = Picks(self.grid, self.index)
 
     def dense(self, value: Tensor) -> Tensor:
         """[..., N, O, S] with the zeros, in double precision: [..., N, O, *positions]."""
@@ -126,15 +126,15 @@ def test_halves_of_the_product_rule(case: Case, halves: str) -> None:
     slow = slow + two * F.conv2d(signal.double(), given.weight.double(), None, *given.settings)
     there = given.index < given.positions
     slow = (slow.flatten(2) + bias[:, None]).gather(2, given.index.where(there, torch.zeros(())).long()) * there
-    torch.testing.assert_close(given.listed.forward(first, second, bias).double(), slow, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(given.picks.forward(first, second, bias).double(), slow, rtol=1e-4, atol=1e-4)
 
     beside = (given.grid.images(signal), u) if two else None
-    rows, sums = given.listed.weights((given.grid.images(given.signal), v), beside)
+    rows, sums = given.picks.weights((given.grid.images(given.signal), v), beside)
     expected = given.weights(v, given.signal).sum(0) + two * given.weights(u, signal).sum(0)
     torch.testing.assert_close(given.grid.weight(rows).double(), expected, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(sums.double(), given.dense(v).sum((0, 2, 3)), rtol=1e-4, atol=1e-4)
 
-    laid = given.listed.data((given.grid.rows(given.weight), v), (given.grid.rows(weight), u) if two else None)
+    laid = given.picks.data((given.grid.rows(given.weight), v), (given.grid.rows(weight), u) if two else None)
     expected = given.data(v, given.weight) + two * given.data(u, weight)
     torch.testing.assert_close(given.grid.signal(laid).double(), expected, rtol=1e-4, atol=1e-4)
 
@@ -168,9 +168,9 @@ def test_several_threads_make_the_same_numbers(case: Case) -> None:
         return [
             *(part.clone() for part in given.picks.squares(pair[0], given.value, None)),
             given.grid.signal(given.picks.back(rows, given.value)).clone(),
-            given.listed.forward((pair[0], rows), (pair[0], rows), None).clone(),
-            *given.listed.weights(pair, pair),
-            given.grid.signal(given.listed.data((rows, pair[1]), (rows, pair[1]))).clone(),
+            given.picks.forward((pair[0], rows), (pair[0], rows), None).clone(),
+            *given.picks.weights(pair, pair),
+            given.grid.signal(given.picks.data((rows, pair[1]), (rows, pair[1]))).clone(),
             g,
         ]
 
@@ -264,18 +264,6 @@ def test_products_with_the_hessian_of_a_pooled_net(frozen: tuple[str, ...], orde
     slow = torch.autograd.grad(along, list(parameters.values()), retain_graph=True)
     torch.testing.assert_close(quick, torch.cat([part.flatten() for part in slow]), rtol=1e-3, atol=1e-5)
     assert product.agrees(product.parts(vector))
-
-
-def test_more_places_than_a_list_tells_apart_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results of the first layer have 5 channels of 25 places, of the second 8 of 9, of the third 4 of 1."""
-    x, y, model = torch.randn(6, 3, 12, 12), torch.arange(6) % 3, net()
-    model(x)
-    for limit, expected in ((26, 3), (25, 2), (8, 1), (4, 0)):
-        monkeypatch.setattr(tangent_picked, "LISTED", limit)
-        assert sum(isinstance(layer, Picked) for layer in product_of(model, x, y)[1]._chain) == expected
-    monkeypatch.setattr(tangent_picked, "LISTED", 26)
-    monkeypatch.setattr(tangent_picked, "LONGEST", 6 * 5 * 25)
-    assert sum(isinstance(layer, Picked) for layer in product_of(model, x, y)[1]._chain) == 2
 
 
 def test_grids_are_made_once() -> None:

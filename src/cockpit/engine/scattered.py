@@ -9,7 +9,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from cockpit.engine.native.picked import Grid, Listed, Picks, grid
+from cockpit.engine.native.picked import Grid, Picks, grid
 from cockpit.engine.windows import Windows
 
 
@@ -88,8 +88,3 @@ def picked(grad: Scattered, shape: tuple[int, ...], windows: Windows) -> Picks:
         grad.picks[found] = Picks(found, grad.index_or(found.positions))
     return grad.picks[found]
 
-
-def listed(grad: Scattered, shape: tuple[int, ...], windows: Windows, data: bool) -> Listed:
-    """The same for many products of one column; ``data``: gradients of the images are asked for, too."""
-    found = grid(shape[1], shape[2:], *windows, grad.shape[2:])
-    return Listed(found, grad.index_or(found.positions), data)

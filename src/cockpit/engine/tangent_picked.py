@@ -2,14 +2,13 @@
 convolution's own size. Behind windows of two by two that is a quarter of the work."""
 
 from collections.abc import Sequence
-from math import prod
 
 from torch import Tensor
 
 from cockpit.engine import native
 from cockpit.engine.graph import shapes
-from cockpit.engine.native.picked import LISTED, LONGEST, Pair
-from cockpit.engine.scattered import Scattered, listed
+from cockpit.engine.native.picked import Pair
+from cockpit.engine.scattered import Scattered, picked
 from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Relu, Tangents
 from cockpit.engine.windows import Windows
 
@@ -23,7 +22,7 @@ class Picked(Layer):
         conv = layers[-1].node
         super().__init__(layers[0].node, layers[-1].weights, layers[-1].has_data)
         signal, weight = conv._saved_input.detach(), conv._saved_weight.detach()
-        self._picks = listed(chosen(layers[:-1]), tuple(signal.shape), Windows.of(conv), self.has_data)
+        self._picks = picked(chosen(layers[:-1]), tuple(signal.shape), Windows.of(conv))
         self._grid, self._size = self._picks.grid, tuple(shapes(self.node)[0])
         self._signal, self._rows = self._grid.images(signal), self._grid.rows(weight)
         self._images: Tensor | None = None  # velocities of the data and of the weights, as they were pushed
@@ -90,8 +89,5 @@ def follows_a_convolution(layers: Sequence[Layer]) -> bool:
 
 def suits(layers: Sequence[Layer]) -> bool:
     """Whether layers, from the top down, can go as one."""
-    if not follows_a_convolution(layers):
-        return False
-    shape, conv = shapes(layers[0].node)[0], layers[-1].node
-    short = max(shape[1], prod(shape[2:])) < LISTED and prod(shape) < LONGEST
-    return short and native.usable(conv._saved_input, conv._saved_weight)
+    conv = layers[-1].node
+    return follows_a_convolution(layers) and native.usable(conv._saved_input, conv._saved_weight)

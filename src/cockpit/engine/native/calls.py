@@ -36,13 +36,13 @@ SIGNATURES: dict[str, list[Any]] = {
     "noise_to_curvature": [POINTER, POINTER, WHOLE, DOUBLE, POINTER, FLAG],
     "signal_to_noise": [POINTER, POINTER, WHOLE, *[DOUBLE] * 3, POINTER, FLAG],
     "picked_formed": [POINTER, WHOLE, *[POINTER] * 3, SINGLE, *[WHOLE] * 3, POINTER, FLAG],
-    "picked_squares": [POINTER, WHOLE, *[POINTER] * 4, WHOLE, *[POINTER] * 3, FLAG],
-    "picked_back": [POINTER, WHOLE, *[POINTER] * 4, WHOLE, POINTER, FLAG],
-    "picked_by_channel": [POINTER, WHOLE, *[POINTER] * 4],
-    "picked_by_position": [POINTER, WHOLE, *[POINTER] * 4],
+    "picked_squares": [POINTER, WHOLE, *[POINTER] * 6, WHOLE, *[POINTER] * 3, FLAG],
+    "picked_back": [POINTER, WHOLE, *[POINTER] * 9, WHOLE, POINTER, FLAG],
+    "picked_by_channel": [POINTER, WHOLE, *[POINTER] * 4, FLAG],
+    "picked_by_position": [POINTER, WHOLE, *[POINTER] * 7, FLAG],
     "picked_forward": [POINTER, WHOLE, *[POINTER] * 9, FLAG],
     "picked_weights": [POINTER, WHOLE, *[POINTER] * 11, FLAG],
-    "picked_data": [POINTER, WHOLE, *[POINTER] * 10, FLAG],
+    "picked_data": [POINTER, WHOLE, *[POINTER] * 13, FLAG],
     "pack": [*[POINTER] * 3, WHOLE, POINTER],
 }
 

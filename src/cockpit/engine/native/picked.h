@@ -48,24 +48,40 @@ typedef struct {
 
 static inline const float *value(values v, int64_t n, int64_t o) { return v.at + n * v.steps[1] + o * v.steps[2]; }
 
-/* Where nothing was picked, an index says the number of positions, which is none of them. */
-static inline const int32_t *picks(const layout *l, const int32_t *index, int64_t n, int64_t o) {
-  return index + (n * l->channels + o) * l->places;
+/* What was picked, listed by channels: each of [samples, channels] has a part of ``places`` numbers. A position that several
+ * windows picked is one entry; further places of it are repeats, from the end of the part backwards. */
+typedef struct {
+  const int32_t *count; /* [samples, channels, 2]: entries, repeats */
+  const int32_t *at;    /* where the patch of an entry begins; of which entry a repeat is */
+  const int32_t *place;
+  /* The entries of a sample in the order of their positions. */
+  const int32_t *first;   /* [samples, positions + 1]: where those of a position begin */
+  const int32_t *rank;    /* [samples, channels, places]: of an entry */
+  const int32_t *channel; /* [samples, channels * places]: in that order */
+} lists;
+
+typedef struct {
+  int64_t entries, repeats; /* repeats begin at places - repeats */
+  const int32_t *at, *place, *rank;
+} listed;
+
+static inline listed of_channel(const layout *l, const lists *all, int64_t n, int64_t o) {
+  int64_t c = n * l->channels + o, from = c * l->places;
+  listed found = {all->count[2 * c], all->count[2 * c + 1], all->at + from, all->place + from, all->rank ? all->rank + from : 0};
+  return found;
 }
 
-/* What was picked in one image, by position: entries [first[p], first[p + 1]) are at position p. */
-typedef struct {
-  int64_t *first, *row;     /* where the weights of an entry's channel begin */
-  int32_t *channel, *place; /* of an entry */
-  float *value;             /* so many of each entry */
-} sorted;
-
-int make_sorted(sorted *by, const layout *l, int64_t each);
-void free_sorted(sorted *by);
-void sort_picked(sorted *by, const layout *l, const int32_t *index);
-
-/* The values of columns [from, from + each), those of an entry side by side. */
-void bring_values(sorted *by, const layout *l, values v, int64_t n, int64_t from, int64_t each);
+/* Values of each entry in columns [from, from + each), the columns side by side; ``ordered``: by position. */
+static inline void gather(const layout *l, listed p, values v, int64_t n, int64_t o, int64_t from, int64_t each, int ordered,
+                          float *to) {
+  const float *x = value(v, n, o) + from * v.steps[0];
+  for (int64_t e = 0; e < p.entries; e++)
+    for (int64_t k = 0; k < each; k++)
+      to[(ordered ? p.rank[e] : e) * each + k] = x[p.place[e] * v.steps[3] + k * v.steps[0]];
+  for (int64_t r = l->places - p.repeats; r < l->places; r++)
+    for (int64_t k = 0; k < each; k++)
+      to[(ordered ? p.rank[p.at[r]] : p.at[r]) * each + k] += x[p.place[r] * v.steps[3] + k * v.steps[0]];
+}
 
 /* found += sum_e v_e x_e, some blocks of the rows x_e that begin at the places ``at``: blocks ``by`` there, ``to`` here. */
 typedef void (*adder)(int64_t m, const int64_t *at, const float *v, const float *x, const int64_t *by, float *found,

@@ -110,48 +110,43 @@ grid = lru_cache(64)(Grid)
 
 
 class Picks:
-    """The places of each channel that matter, [N, O, S]: positions of a grid, or its number of positions for none."""
+    """The places of each channel that matter, [N, O, S]: positions of a grid, or its number of positions for none.
+
+    Listed once, without those that are none. Windows overlap: what several of them picked is made once.
+    """
 
     def __init__(self, grid: Grid, index: Tensor) -> None:
-        self.grid, self._index = grid, index.to(torch.int32).contiguous()
+        self.grid, self._shape = grid, tuple(index.shape)
+        self._index: Tensor | None = index.to(torch.int32).contiguous()
         self._given = grid.head(*index.shape[1:]), len(index)
+        self._own = _list(*index.shape[:2], 2), _list(*index.shape), _list(*index.shape)
+        call("picked_by_channel", *self._given, self._index, *self._own, threads())
+        self._ordered: tuple[Tensor, ...] = ()
+
+    def _by_position(self) -> tuple[Tensor, ...]:
+        """All lists; gradients of images need those by position, too."""
+        if not self._ordered:
+            samples, channels, places = self._shape
+            more = _list(samples, self.grid.positions + 1), _list(*self._shape), _list(samples, channels * places)
+            call("picked_by_position", *self._given, self._index, *self._own, *more, threads())
+            self._ordered, self._index = more, None
+        return *self._own, *self._ordered
 
     def squares(self, images: Tensor, values: Tensor, signs: Tensor | None) -> tuple[Tensor, Tensor]:
         """sum_nk sign_kn g_nk^2, as rows, for values [K, N, O, S], and of the bias; ``signs`` [K, N] or None."""
-        channels = self._index.shape[1]
+        channels = self._shape[1]
         found, sums = self.grid.no_rows(channels), _numbers(channels).zero_()
         signs = None if signs is None else signs.to(torch.float32).contiguous()
-        given = *self._given, images, self._index, values, _steps(values), len(values)
+        given = *self._given, images, *self._own, values, _steps(values), len(values)
         call("picked_squares", *given, signs, found, sums, threads())
         return found, sums
 
     def back(self, rows: Tensor, values: Tensor) -> Tensor:
         """Gradients of the images for values [K, N, O, S]: [N, K, image]."""
-        found = self.grid.room(len(self._index), len(values))
-        given = *self._given, rows, self._index, values, _steps(values), len(values)
+        found = self.grid.room(self._shape[0], len(values))
+        given = *self._given, rows, *self._by_position(), values, _steps(values), len(values)
         call("picked_back", *given, found, threads())
         return found
-
-
-LISTED = 2**16  # channels and places that a list can tell apart
-LONGEST = 2**31  # places of all samples and channels that it can count
-
-
-class Listed:
-    """The same places, listed once for many products: those of each channel and, for ``data``, of each position."""
-
-    def __init__(self, grid: Grid, index: Tensor, data: bool) -> None:
-        self.grid, self._shape = grid, tuple(index.shape)
-        self._given = grid.head(*index.shape[1:]), len(index)
-        index = index.to(torch.int32).contiguous()
-        samples, channels, _ = self._shape
-        count = int((index < grid.positions).sum()) + 1  # one more is written and overwritten
-        self._own = _list(samples * channels + 1), _list(count), _list(count, torch.int16)
-        call("picked_by_channel", *self._given, index, *self._own)
-        self._there: tuple[Tensor, ...] = ()
-        if data:
-            self._there = _list(samples * (grid.positions + 1)), *(_list(count, torch.int16) for _ in range(2))
-            call("picked_by_position", *self._given, index, *self._there)
 
     def forward(self, one: Pair | None, other: Pair | None, bias: Tensor | None) -> Tensor:
         """Results at the picked places, of pairs of images and rows, summed: [N, O, S], channels last in memory."""
@@ -171,7 +166,7 @@ class Listed:
     def data(self, one: Pair, other: Pair | None) -> Tensor:
         """Gradients of the images, of pairs of rows and values [N, O, S], summed: [N, image]."""
         found = self.grid.room(self._shape[0])
-        call("picked_data", *self._given, *_with_steps(one, other), *self._there, found, threads())
+        call("picked_data", *self._given, *_with_steps(one, other), *self._by_position(), found, threads())
         return found
 
 
@@ -189,5 +184,5 @@ def _numbers(*shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
-def _list(count: int, kind: torch.dtype = torch.int32) -> Tensor:
-    return torch.empty(count, dtype=kind, device="cpu")
+def _list(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.int32, device="cpu")

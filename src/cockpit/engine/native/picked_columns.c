@@ -52,35 +52,27 @@ typedef struct {
   layout l;
   int64_t samples, columns;
   const float *images, *rows, *signs;
-  const int32_t *index;
+  lists picked;
   values v;
   float *found, *sums;
   int failed;
 } task;
 
-/* Where the patches that a channel picked begin, the values there of columns [from, from + each), and their sums. */
-static int64_t gather(const task *t, int64_t n, int64_t o, int64_t from, int64_t each, int64_t *at, float *v, double *sums) {
-  const int32_t *index = picks(&t->l, t->index, n, o);
-  const float *first = value(t->v, n, o) + from * t->v.steps[0];
-  int64_t m = 0;
-  for (int64_t e = 0; e < t->l.places; e++)
-    if (index[e] < t->l.positions) {
-      for (int64_t k = 0; k < each; k++) sums[k] += v[m * each + k] = first[k * t->v.steps[0] + e * t->v.steps[3]];
-      at[m++] = t->l.patches[index[e]];
-    }
-  return m;
-}
-
 static void add_squares(const task *t, int64_t n, int64_t o, int64_t from, int64_t each, int64_t *at, float *v) {
   const layout *l = &t->l;
-  float *to = t->found + o * row(l), signs[MOST];
+  listed p = of_channel(l, &t->picked, n, o);
+  float signs[MOST];
   double sums[MOST] = {0};
-  int64_t m = gather(t, n, o, from, each, at, v, sums);
+  gather(l, p, t->v, n, o, from, each, 0, v);
+  for (int64_t e = 0; e < p.entries; e++) {
+    at[e] = p.at[e];
+    for (int64_t k = 0; k < each; k++) sums[k] += v[e * each + k];
+  }
   for (int64_t k = 0; k < each; k++) {
     signs[k] = t->signs ? t->signs[(from + k) * t->samples + n] : 1;
     t->sums[o] += (float)(sums[k] * sums[k]) * signs[k];
   }
-  squarers[each](l, m, at, v, t->images + n * l->image, signs, to);
+  squarers[each](l, p.entries, at, v, t->images + n * l->image, signs, t->found + o * row(l));
 }
 
 static void squares_of(void *given, int64_t begin, int64_t end, int which) {
@@ -99,45 +91,52 @@ static void squares_of(void *given, int64_t begin, int64_t end, int which) {
 
 /* Add sum_nk sign_kn g_nk^2 to ``found``, [channels, row], for g_nk = sum_s v_kns x_ns; the same without x to ``sums``,
  * [channels]. ``signs`` may be NULL. */
-int picked_squares(const int64_t *given, int64_t samples, const float *images, const int32_t *index, const float *v,
-                   const int64_t *steps, int64_t columns, const float *signs, float *found, float *sums, int threads) {
-  task all = {read_layout(given), samples, columns, images, NULL, signs, index, {v, steps}, found, sums, 0};
+int picked_squares(const int64_t *given, int64_t samples, const float *images, const int32_t *count, const int32_t *at,
+                   const int32_t *place, const float *v, const int64_t *steps, int64_t columns, const float *signs,
+                   float *found, float *sums, int threads) {
+  task all = {.l = read_layout(given), .samples = samples, .columns = columns, .images = images, .signs = signs,
+              .picked = {.count = count, .at = at, .place = place}, .v = {v, steps}, .found = found, .sums = sums};
   spread(squares_of, &all, all.l.channels, threads);
   return all.failed;
 }
 
-static void lay(const task *t, const sorted *by, int64_t each, float *image) {
+static void lay(const task *t, const int32_t *first, int64_t each, const int64_t *at, const float *v, float *image) {
   const layout *l = &t->l;
   for (int64_t p = 0; p < l->positions; p++) {
-    int64_t from = by->first[p], m = by->first[p + 1] - from;
-    if (m) layers[each](l, m, by->row + from, by->value + from * each, t->rows, image + l->patches[p]);
+    int64_t from = first[p], m = first[p + 1] - from;
+    if (m) layers[each](l, m, at + from, v + from * each, t->rows, image + l->patches[p]);
   }
 }
 
 static void back_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
-  int64_t most = even(t->columns, MOST);
-  sorted by = {0};
-  int ready = make_sorted(&by, &t->l, most);
+  const layout *l = &t->l;
+  int64_t all = l->channels * l->places, most = even(t->columns, MOST);
+  int64_t *at = malloc(sizeof(int64_t) * (size_t)all);
+  float *v = malloc(sizeof(float) * (size_t)(all * most));
   (void)which;
-  if (!ready) t->failed = 1;
-  for (int64_t n = begin; n < end && ready; n++) {
-    sort_picked(&by, &t->l, picks(&t->l, t->index, n, 0));
+  if (!at || !v) t->failed = 1;
+  for (int64_t n = begin; n < end && at && v; n++) {
+    const int32_t *first = t->picked.first + n * (l->positions + 1), *channel = t->picked.channel + n * all;
+    for (int64_t e = 0; e < first[l->positions]; e++) at[e] = channel[e] * row(l);
     for (int64_t k = 0; k < t->columns; k += most) {
       int64_t each = smaller(most, t->columns - k);
-      bring_values(&by, &t->l, t->v, n, k, each);
-      float *image = t->found + (n * t->columns + k) * t->l.image;
-      memset(image, 0, sizeof(float) * (size_t)(each * t->l.image));
-      lay(t, &by, each, image);
+      for (int64_t o = 0; o < l->channels; o++) gather(l, of_channel(l, &t->picked, n, o), t->v, n, o, k, each, 1, v);
+      float *image = t->found + (n * t->columns + k) * l->image;
+      memset(image, 0, sizeof(float) * (size_t)(each * l->image));
+      lay(t, first, each, at, v, image);
     }
   }
-  free_sorted(&by);
+  free(at);
+  free(v);
 }
 
 /* Put the gradients of the data into ``found``, [samples, columns, image]: sum_s v_kns w_s, each where its patch lies. */
-int picked_back(const int64_t *given, int64_t samples, const float *rows, const int32_t *index, const float *v,
+int picked_back(const int64_t *given, int64_t samples, const float *rows, const int32_t *count, const int32_t *at,
+                const int32_t *place, const int32_t *first, const int32_t *rank, const int32_t *channel, const float *v,
                 const int64_t *steps, int64_t columns, float *found, int threads) {
-  task all = {read_layout(given), samples, columns, NULL, rows, NULL, index, {v, steps}, found, NULL, 0};
+  task all = {.l = read_layout(given), .samples = samples, .columns = columns, .rows = rows,
+              .picked = {count, at, place, first, rank, channel}, .v = {v, steps}, .found = found};
   spread(back_of, &all, samples, threads);
   return all.failed;
 }

@@ -1,47 +1,93 @@
-/* What was picked in an image, in the order of its positions; and sums of rows. */
+/* Lists of what was picked; and sums of rows. */
 
 #include "picked.h"
 
 int64_t picked_width(void) { return WIDTH; }
 
-int make_sorted(sorted *by, const layout *l, int64_t each) {
-  int64_t most = l->channels * l->places;
-  by->first = malloc(sizeof(int64_t) * (size_t)(l->positions + 3 + most));
-  by->channel = malloc(sizeof(int32_t) * (size_t)(2 * most));
-  by->value = malloc(sizeof(float) * (size_t)(most * each));
-  if (!by->first || !by->channel || !by->value) return 0;
-  by->row = by->first + l->positions + 3;
-  by->place = by->channel + most;
-  return 1;
-}
+typedef struct {
+  layout l;
+  const int32_t *index;
+  int32_t *count, *at, *place, *first, *rank, *channel;
+  int failed;
+} task;
 
-void free_sorted(sorted *by) {
-  free(by->first);
-  free(by->channel);
-  free(by->value);
-}
-
-/* What is nowhere comes last, as if it were at one more position: no branch depends on it, which nothing could foresee. */
-void sort_picked(sorted *by, const layout *l, const int32_t *index) {
-  int64_t *next = by->first + 1, count = l->channels * l->places;
-  memset(by->first, 0, sizeof(int64_t) * (size_t)(l->positions + 3));
-  for (int64_t e = 0; e < count; e++) next[index[e] + 1]++;
-  for (int64_t p = 1; p <= l->positions; p++) next[p] += next[p - 1];
-  for (int64_t o = 0, e = 0; o < l->channels; o++)
-    for (int64_t s = 0; s < l->places; s++, e++) {
-      int64_t to = next[index[e]]++;
-      by->channel[to] = (int32_t)o;
-      by->place[to] = (int32_t)s;
-      by->row[to] = o * row(l);
-    }
-}
-
-void bring_values(sorted *by, const layout *l, values v, int64_t n, int64_t from, int64_t each) {
-  const float *first = value(v, n, 0) + from * v.steps[0];
-  for (int64_t e = 0; e < by->first[l->positions]; e++) {
-    const float *at = first + by->channel[e] * v.steps[2] + by->place[e] * v.steps[3];
-    for (int64_t k = 0; k < each; k++) by->value[e * each + k] = at[k * v.steps[0]];
+/* Of one channel; no branch depends on what is there, which nothing could foresee. ``seen``: which entry a position is,
+ * counted over all channels that were listed before, so that it need not be emptied. */
+static int32_t list_channel(const task *t, int64_t c, int32_t *seen, int32_t before) {
+  const layout *l = &t->l;
+  const int32_t *index = t->index + c * l->places;
+  int32_t *at = t->at + c * l->places, *place = t->place + c * l->places, entries = 0, repeats = 0;
+  for (int64_t s = 0; s < l->places; s++) {
+    int there = index[s] < l->positions;
+    int32_t known = seen[index[s]] - before;
+    int again = there & (known >= 0), to = again ? (int32_t)l->places - 1 - repeats : entries;
+    at[to] = again ? known : (int32_t)l->patches[there ? index[s] : 0];
+    place[to] = (int32_t)s;
+    seen[index[s]] = before + (again ? known : entries);
+    repeats += again;
+    entries += there & !again;
   }
+  t->count[2 * c] = entries;
+  t->count[2 * c + 1] = repeats;
+  return entries;
+}
+
+static void by_channel_of(void *given, int64_t begin, int64_t end, int which) {
+  task *t = given;
+  int32_t *seen = malloc(sizeof(int32_t) * (size_t)(t->l.positions + 1)), before = 0;
+  (void)which;
+  if (!seen) t->failed = 1;
+  for (int64_t n = begin; n < end && seen; n++, before = 0) {
+    for (int64_t p = 0; p <= t->l.positions; p++) seen[p] = -1;
+    for (int64_t o = 0; o < t->l.channels; o++) before += list_channel(t, n * t->l.channels + o, seen, before);
+  }
+  free(seen);
+}
+
+/* Fill ``count``, ``at`` and ``place`` of lists. Where nothing was picked, an index, [samples, channels, places], says the
+ * number of positions, which is none of them. */
+int picked_by_channel(const int64_t *given, int64_t samples, const int32_t *index, int32_t *count, int32_t *at, int32_t *place,
+                      int threads) {
+  task all = {.l = read_layout(given), .index = index, .count = count, .at = at, .place = place};
+  spread(by_channel_of, &all, samples, threads);
+  return all.failed;
+}
+
+static void by_position_of(void *given, int64_t begin, int64_t end, int which) {
+  task *t = given;
+  const layout *l = &t->l;
+  lists all = {.count = t->count, .at = t->at, .place = t->place};
+  (void)which;
+  for (int64_t n = begin; n < end; n++) {
+    int32_t *first = t->first + n * (l->positions + 1);
+    memset(first, 0, sizeof(int32_t) * (size_t)(l->positions + 1));
+    for (int filling = 0; filling < 2; filling++) { /* counted, then put there */
+      for (int64_t o = 0; o < l->channels; o++) {
+        listed p = of_channel(l, &all, n, o);
+        int64_t from = (n * l->channels + o) * l->places;
+        for (int64_t e = 0; e < p.entries; e++) {
+          int32_t *next = first + t->index[from + p.place[e]];
+          if (filling) t->channel[n * l->channels * l->places + (t->rank[from + e] = *next)] = (int32_t)o;
+          ++*next;
+        }
+      }
+      /* After counting, first[p] becomes where position p begins; after filling, it is where the next one does. */
+      int32_t sum = 0;
+      for (int64_t p = 0; p <= l->positions; p++) {
+        int32_t own = first[p];
+        first[p] = sum;
+        sum = filling ? own : sum + own;
+      }
+    }
+  }
+}
+
+/* Fill ``first``, ``rank`` and ``channel`` of lists that have the others. */
+int picked_by_position(const int64_t *given, int64_t samples, const int32_t *index, int32_t *count, int32_t *at, int32_t *place,
+                       int32_t *first, int32_t *rank, int32_t *channel, int threads) {
+  task all = {read_layout(given), index, count, at, place, first, rank, channel, 0};
+  spread(by_position_of, &all, samples, threads);
+  return all.failed;
 }
 
 #define ADD(G)                                                                                                       \

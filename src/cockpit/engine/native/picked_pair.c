@@ -1,67 +1,17 @@
-/* One column, the two halves of the product rule together: data and weights, each with what the other is moved by.
- *
- * Many products read the same places: these are listed once, without those that are none. */
+/* One column, the two halves of the product rule together: data and weights, each with what the other is moved by. */
 
 #include "picked.h"
-
-typedef struct {
-  const int32_t *first; /* of each channel of each sample, and the end: where its entries begin */
-  const int32_t *at;    /* where the patch of an entry begins */
-  const uint16_t *place;
-} by_channel;
-
-typedef struct {
-  const int32_t *first; /* of each position of each sample, and the end of the sample's */
-  const uint16_t *channel, *place;
-} by_position;
 
 typedef struct {
   layout l;
   int64_t samples;
   const float *data[2], *rows[2]; /* images and weights; NULL: none */
-  by_channel own;
-  by_position there;
+  lists picked;
   values v[2];
   const float *bias;
   float *found, *sums;
   int failed;
 } task;
-
-/* Fill the lists of each channel; no branch depends on what is there, which nothing could foresee. */
-int picked_by_channel(const int64_t *given, int64_t samples, const int32_t *index, int32_t *first, int32_t *at,
-                      uint16_t *place) {
-  layout l = read_layout(given);
-  int32_t m = 0;
-  for (int64_t c = 0; c < samples * l.channels; c++, index += l.places) {
-    first[c] = m;
-    for (int64_t e = 0; e < l.places; e++) {
-      int there = index[e] < l.positions;
-      at[m] = (int32_t)l.patches[there ? index[e] : 0];
-      place[m] = (uint16_t)e;
-      m += there;
-    }
-  }
-  first[samples * l.channels] = m;
-  return 0;
-}
-
-int picked_by_position(const int64_t *given, int64_t samples, const int32_t *index, int32_t *first, uint16_t *channel,
-                       uint16_t *place) {
-  layout l = read_layout(given);
-  sorted by = {0};
-  int ready = make_sorted(&by, &l, 1);
-  int32_t m = 0;
-  for (int64_t n = 0; n < samples && ready; n++) {
-    sort_picked(&by, &l, picks(&l, index, n, 0));
-    for (int64_t p = 0; p <= l.positions; p++) *first++ = m + (int32_t)by.first[p];
-    for (int64_t e = 0; e < by.first[l.positions]; e++, m++) {
-      channel[m] = (uint16_t)by.channel[e];
-      place[m] = (uint16_t)by.place[e];
-    }
-  }
-  free_sorted(&by);
-  return !ready;
-}
 
 typedef float eight __attribute__((vector_size(32)));
 
@@ -109,13 +59,21 @@ static void forward(const task *t, int64_t n, int64_t o, int k, int fresh) {
   const layout *l = &t->l;
   float *to = t->found + n * l->channels * l->places + o, bias = fresh && t->bias ? t->bias[o] : 0;
   const float *x = t->data[k] ? t->data[k] + n * l->image : NULL, *w = x ? t->rows[k] + o * row(l) : NULL;
-  const int32_t *first = t->own.first + n * l->channels + o;
-  for (int64_t e = first[0]; e < first[1]; e += 8) {
-    int64_t m = smaller(8, first[1] - e);
-    eight more = all_dots[m](l, x ? l->blocks : 0, t->own.at + e, w, x) + bias;
-    const uint16_t *place = t->own.place + e;
+  listed p = of_channel(l, &t->picked, n, o);
+  for (int64_t e = 0; e < p.entries; e += 8) {
+    int64_t m = smaller(8, p.entries - e);
+    eight more = all_dots[m](l, x ? l->blocks : 0, p.at + e, w, x) + bias;
+    const int32_t *place = p.place + e;
     for (int64_t i = 0; i < m; i++) to[place[i] * l->channels] = (fresh ? 0 : to[place[i] * l->channels]) + more[i];
   }
+}
+
+static void repeat(const task *t, int64_t n, int64_t o) {
+  const layout *l = &t->l;
+  float *to = t->found + n * l->channels * l->places + o;
+  listed p = of_channel(l, &t->picked, n, o);
+  for (int64_t r = l->places - p.repeats; r < l->places; r++)
+    to[p.place[r] * l->channels] = to[p.place[p.at[r]] * l->channels];
 }
 
 static void forward_of(void *given, int64_t begin, int64_t end, int which) {
@@ -126,15 +84,16 @@ static void forward_of(void *given, int64_t begin, int64_t end, int which) {
     memset(t->found + n * l->channels * l->places, 0, sizeof(float) * (size_t)(l->channels * l->places));
     for (int k = 0; k < 2; k++) /* one half after the other: an image at a time stays in the cache */
       for (int64_t o = 0; o < l->channels && (t->data[k] || !k); o++) forward(t, n, o, k, !k);
+    for (int64_t o = 0; o < l->channels; o++) repeat(t, n, o);
   }
 }
 
 /* Put bias_o + <x_s, w_o> + <y_s, u_o> into ``found``, [samples, places, channels]; zero where nothing was picked. */
 int picked_forward(const int64_t *given, int64_t samples, const float *x, const float *w, const float *y, const float *u,
-                   const float *bias, const int32_t *first, const int32_t *at, const uint16_t *place, float *found,
+                   const float *bias, const int32_t *count, const int32_t *at, const int32_t *place, float *found,
                    int threads) {
   task all = {.l = read_layout(given), .samples = samples, .data = {x, y}, .rows = {w, u}, .bias = bias,
-              .own = {first, at, place}, .found = found};
+              .picked = {.count = count, .at = at, .place = place}, .found = found};
   spread(forward_of, &all, samples, threads);
   return 0;
 }
@@ -146,19 +105,16 @@ static inline int64_t apart(const float *one, const float *other) {
 
 static void weights(const task *t, int64_t n, int64_t o, int64_t *at, float *v) {
   const layout *l = &t->l;
-  const int32_t *first = t->own.first + n * l->channels + o;
-  int64_t count = first[1] - first[0], m = 0;
+  listed p = of_channel(l, &t->picked, n, o);
+  int64_t m = 0;
   for (int k = 0; k < 2; k++) {
     if (!t->data[k]) continue;
-    const float *from = value(t->v[k], n, o);
     int64_t further = apart(t->data[0], t->data[k]) + n * l->image;
-    for (int64_t e = 0; e < count; e++) {
-      v[m + e] = from[t->own.place[first[0] + e] * t->v[k].steps[3]];
-      at[m + e] = t->own.at[first[0] + e] + further;
-    }
-    m += count;
+    gather(l, p, t->v[k], n, o, 0, 1, 0, v + m);
+    for (int64_t e = 0; e < p.entries; e++) at[m + e] = p.at[e] + further;
+    m += p.entries;
   }
-  for (int64_t e = 0; e < count; e++) t->sums[o] += v[e];
+  for (int64_t e = 0; e < p.entries; e++) t->sums[o] += v[e];
   for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each)
     adders[smaller(each, l->blocks - b)](m, at, v, t->data[0], l->offsets + b, t->found + o * row(l) + b * WIDTH, in_row);
 }
@@ -177,32 +133,21 @@ static void weights_of(void *given, int64_t begin, int64_t end, int which) {
 
 /* Add sum_ns v_ns x_ns + u_ns y_ns to ``found``, [channels, row], and sum_ns v_ns to ``sums``; ``y`` may be NULL. */
 int picked_weights(const int64_t *given, int64_t samples, const float *x, const float *v, const int64_t *steps,
-                   const float *y, const float *u, const int64_t *others, const int32_t *first, const int32_t *at,
-                   const uint16_t *place, float *found, float *sums, int threads) {
+                   const float *y, const float *u, const int64_t *others, const int32_t *count, const int32_t *at,
+                   const int32_t *place, float *found, float *sums, int threads) {
   task all = {.l = read_layout(given), .samples = samples, .data = {x, y}, .v = {{v, steps}, {u, others}},
-              .own = {first, at, place}, .found = found, .sums = sums};
+              .picked = {.count = count, .at = at, .place = place}, .found = found, .sums = sums};
   spread(weights_of, &all, all.l.channels, threads);
   return all.failed;
 }
 
-/* Of one half, for the entries of a sample: their values, and where the weights of their channels begin. */
-static void bring(const task *t, int64_t n, int k, float *v, int64_t *at) {
-  const int32_t *first = t->there.first + n * (t->l.positions + 1);
-  const uint16_t *channel = t->there.channel + first[0], *place = t->there.place + first[0];
-  const float *from = value(t->v[k], n, 0);
-  for (int64_t e = 0; e < first[t->l.positions] - first[0]; e++) {
-    v[e] = from[channel[e] * t->v[k].steps[2] + place[e] * t->v[k].steps[3]];
-    at[e] = channel[e] * row(&t->l);
-  }
-}
-
 static void data(const task *t, int64_t n, int k, const float *v, const int64_t *at) {
   const layout *l = &t->l;
-  const int32_t *first = t->there.first + n * (l->positions + 1);
+  const int32_t *first = t->picked.first + n * (l->positions + 1);
   float *image = t->found + n * l->image;
   for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each) /* outermost: this part of all rows stays in the cache */
     for (int64_t p = 0; p < l->positions; p++) {
-      int64_t from = first[p] - first[0], m = first[p + 1] - first[p];
+      int64_t from = first[p], m = first[p + 1] - from;
       if (m)
         adders[smaller(each, l->blocks - b)](m, at + from, v + from, t->rows[k] + b * WIDTH, in_row,
                                                 image + l->patches[p], l->offsets + b);
@@ -211,16 +156,19 @@ static void data(const task *t, int64_t n, int k, const float *v, const int64_t 
 
 static void data_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
-  size_t most = (size_t)(t->l.channels * t->l.places);
-  int64_t *at = malloc(sizeof(int64_t) * most);
-  float *v = malloc(sizeof(float) * most);
+  const layout *l = &t->l;
+  int64_t most = l->channels * l->places;
+  int64_t *at = malloc(sizeof(int64_t) * (size_t)most);
+  float *v = malloc(sizeof(float) * (size_t)most);
   (void)which;
   if (!at || !v) t->failed = 1;
   for (int64_t n = begin; n < end && at && v; n++) {
-    memset(t->found + n * t->l.image, 0, sizeof(float) * (size_t)t->l.image);
+    const int32_t *channel = t->picked.channel + n * most;
+    for (int64_t e = 0; e < t->picked.first[(n + 1) * (l->positions + 1) - 1]; e++) at[e] = channel[e] * row(l);
+    memset(t->found + n * l->image, 0, sizeof(float) * (size_t)l->image);
     for (int k = 0; k < 2; k++)
       if (t->rows[k]) {
-        bring(t, n, k, v, at);
+        for (int64_t o = 0; o < l->channels; o++) gather(l, of_channel(l, &t->picked, n, o), t->v[k], n, o, 0, 1, 1, v);
         data(t, n, k, v, at);
       }
   }
@@ -230,10 +178,11 @@ static void data_of(void *given, int64_t begin, int64_t end, int which) {
 
 /* Put sum_s v_ns w_s + u_ns z_s, each where its patch lies, into ``found``, [samples, image]. */
 int picked_data(const int64_t *given, int64_t samples, const float *w, const float *v, const int64_t *steps,
-                const float *z, const float *u, const int64_t *others, const int32_t *first, const uint16_t *channel,
-                const uint16_t *place, float *found, int threads) {
+                const float *z, const float *u, const int64_t *others, const int32_t *count, const int32_t *at,
+                const int32_t *place, const int32_t *first, const int32_t *rank, const int32_t *channel, float *found,
+                int threads) {
   task all = {.l = read_layout(given), .samples = samples, .rows = {w, z}, .v = {{v, steps}, {u, others}},
-              .there = {first, channel, place}, .found = found};
+              .picked = {count, at, place, first, rank, channel}, .found = found};
   spread(data_of, &all, samples, threads);
   return all.failed;
 }
