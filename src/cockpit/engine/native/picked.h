@@ -13,8 +13,10 @@
 
 #if defined(__AVX512F__)
 #define WIDTH 16 /* numbers that are handled side by side */
+#define SUMS 20  /* blocks of sums that stay in registers */
 #else
 #define WIDTH 8 /* whatever the registers */
+#define SUMS 12
 #endif
 
 typedef float block __attribute__((vector_size(4 * WIDTH)));
@@ -28,13 +30,13 @@ int64_t picked_width(void);
 typedef struct {
   int64_t channels, places, positions;
   int64_t image;          /* numbers from one image to the next */
-  int64_t blocks;         /* of a patch */
+  int64_t blocks, run;    /* of a patch, and of each of its runs */
   const int64_t *offsets; /* where each block begins, from the beginning of its patch; ascending */
   const int64_t *patches; /* where each patch begins, from the beginning of its image */
 } layout;
 
 static inline layout read_layout(const int64_t *given) {
-  layout found = {given[0], given[1], given[2], given[3], given[4], given + 5, given + 5 + given[4]};
+  layout found = {given[0], given[1], given[2], given[3], given[4], given[5], given + 6, given + 6 + given[4]};
   return found;
 }
 
@@ -83,14 +85,10 @@ static inline void gather(const layout *l, listed p, values v, int64_t n, int64_
       to[(ordered ? p.rank[p.at[r]] : p.at[r]) * each + k] += x[p.place[r] * v.steps[3] + k * v.steps[0]];
 }
 
-/* found += sum_e v_e x_e, some blocks of the rows x_e that begin at the places ``at``: blocks ``by`` there, ``to`` here. */
-typedef void (*adder)(int64_t m, const int64_t *at, const float *v, const float *x, const int64_t *by, float *found,
-                      const int64_t *to);
-
-#define EACH(G) _Pragma("GCC unroll 8") for (int g = 0; g < G; g++)
-#define GROUP 8 /* blocks of a row that are handled at once, even if they belong to several runs */
-extern const adder adders[GROUP + 1]; /* by the number of blocks */
-extern const int64_t in_row[GROUP];   /* where blocks begin in a row */
+#define EACH(G) _Pragma("GCC unroll 32") for (int g = 0; g < G; g++)
+#define CACHE 40960 /* bytes that are likely to stay in the innermost cache */
+#define GROUP 8 /* blocks of several short runs that are handled at once */
+#define LONG 4  /* blocks of a run that is long: its blocks are handled by themselves, as neighbours */
 
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -98,3 +96,16 @@ static inline int64_t even(int64_t count, int64_t most) { /* size of pieces of n
   int64_t pieces = (count + most - 1) / most;
   return (count + pieces - 1) / pieces;
 }
+
+/* Blocks that are handled at once, from this one on; of a long run at most so many. */
+static inline int64_t together(const layout *l, int64_t b, int64_t most) {
+  return l->run < LONG ? smaller(even(l->blocks, GROUP), l->blocks - b) : smaller(even(l->run, most), l->run - b % l->run);
+}
+
+/* Add sum_e v_e x_e to blocks [b, b + g) of a row, for patches x_e that begin at the places ``at`` of an image. */
+void add_to_row(const layout *l, int64_t b, int64_t g, int64_t m, const int64_t *at, const float *v, const float *image,
+                float *row);
+
+/* The same to blocks of a patch, for rows that begin at the places ``at``. */
+void add_to_patch(const layout *l, int64_t b, int64_t g, int64_t m, const int64_t *at, const float *v, const float *rows,
+                  float *patch);

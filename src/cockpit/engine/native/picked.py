@@ -54,7 +54,8 @@ class Grid:
         """What the loops have to know, for results of so many channels."""
         found = self._heads.get((channels, places))
         if found is None:
-            numbers = [channels, places, len(self._patches), self._image, len(self._blocks)]
+            blocks = len(self._blocks)
+            numbers = [channels, places, len(self._patches), self._image, blocks, blocks // len(self._starts)]
             found = torch.tensor([*numbers, *self._blocks, *self._patches], dtype=torch.int64, device="cpu")
             self._heads[channels, places] = found
         return found

@@ -90,6 +90,10 @@ int picked_by_position(const int64_t *given, int64_t samples, const int32_t *ind
   return all.failed;
 }
 
+/* found += sum_e v_e x_e, some blocks of the rows x_e that begin at the places ``at``: blocks ``by`` there, ``to`` here. */
+typedef void (*adder)(int64_t m, const int64_t *at, const float *v, const float *x, const int64_t *by, float *found,
+                      const int64_t *to);
+
 #define ADD(G)                                                                                                       \
   static void add_##G(int64_t m, const int64_t *at, const float *v, const float *x, const int64_t *by, float *found, \
                       const int64_t *to) {                                                                           \
@@ -101,5 +105,45 @@ int picked_by_position(const int64_t *given, int64_t samples, const int32_t *ind
     EACH(G) STORE(found + to[g], s[g]);                                                                              \
   }
 ADD(1) ADD(2) ADD(3) ADD(4) ADD(5) ADD(6) ADD(7) ADD(8)
-const adder adders[] = {NULL, add_1, add_2, add_3, add_4, add_5, add_6, add_7, add_8};
-const int64_t in_row[] = {0, WIDTH, 2 * WIDTH, 3 * WIDTH, 4 * WIDTH, 5 * WIDTH, 6 * WIDTH, 7 * WIDTH};
+static const adder adders[] = {NULL, add_1, add_2, add_3, add_4, add_5, add_6, add_7, add_8};
+static const int64_t in_row[GROUP] = {0, WIDTH, 2 * WIDTH, 3 * WIDTH, 4 * WIDTH, 5 * WIDTH, 6 * WIDTH, 7 * WIDTH};
+
+/* The same for blocks that are neighbours. */
+typedef void (*runner)(int64_t m, const int64_t *at, const float *v, const float *x, float *found);
+
+#define RUN(G)                                                                                      \
+  static void run_##G(int64_t m, const int64_t *at, const float *v, const float *x, float *found) { \
+    block s[G];                                                                                     \
+    EACH(G) s[g] = LOAD(found + g * WIDTH);                                                         \
+    for (int64_t e = 0; e < m; e++) {                                                               \
+      const float *from = x + at[e];                                                                \
+      EACH(G) s[g] += v[e] * LOAD(from + g * WIDTH);                                                \
+    }                                                                                               \
+    EACH(G) STORE(found + g * WIDTH, s[g]);                                                         \
+  }
+RUN(1) RUN(2) RUN(3) RUN(4) RUN(5) RUN(6) RUN(7) RUN(8) RUN(9) RUN(10) RUN(11) RUN(12)
+#if SUMS >= 12
+RUN(13) RUN(14) RUN(15) RUN(16) RUN(17) RUN(18) RUN(19) RUN(20)
+#endif
+static const runner runners[21] = {NULL,  run_1, run_2, run_3,  run_4,  run_5, run_6,
+                                         run_7, run_8, run_9, run_10, run_11, run_12,
+#if SUMS >= 12
+                                         run_13, run_14, run_15, run_16, run_17, run_18, run_19, run_20
+#endif
+};
+
+void add_to_row(const layout *l, int64_t b, int64_t g, int64_t m, const int64_t *at, const float *v, const float *image,
+                float *row) {
+  if (l->run < LONG)
+    adders[g](m, at, v, image, l->offsets + b, row + b * WIDTH, in_row);
+  else
+    runners[g](m, at, v, image + l->offsets[b], row + b * WIDTH);
+}
+
+void add_to_patch(const layout *l, int64_t b, int64_t g, int64_t m, const int64_t *at, const float *v, const float *rows,
+                  float *patch) {
+  if (l->run < LONG)
+    adders[g](m, at, v, rows + b * WIDTH, in_row, patch, l->offsets + b);
+  else
+    runners[g](m, at, v, rows + b * WIDTH, patch + l->offsets[b]);
+}

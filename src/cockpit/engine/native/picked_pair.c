@@ -36,34 +36,51 @@ static inline eight summed(const block *from) {
   return TAKE(four[0], four[1], 0, 1, 2, 3, 8, 9, 10, 11) + TAKE(four[0], four[1], 4, 5, 6, 7, 12, 13, 14, 15);
 }
 
-/* <w, x_e> for up to eight rows x_e that begin at the places ``at``: all sums stay in registers. */
-typedef eight (*dots)(const layout *l, int64_t blocks, const int32_t *at, const float *w, const float *x);
+/* <w, x_e> for up to eight patches x_e that begin at the places ``at`` of an image: all sums stay in registers. */
+typedef eight (*dots)(const layout *l, const int32_t *at, const float *w, const float *image);
 
-#define DOTS(M)                                                                                             \
-  static eight dots_##M(const layout *l, int64_t blocks, const int32_t *at, const float *w, const float *x) { \
-    const float *from[M];                                                                                   \
-    block s[8] = {{0}};                                                                                     \
-    EACH(M) from[g] = x + at[g];                                                                            \
-    for (int64_t b = 0; b < blocks; b++) {                                                                  \
-      block own = LOAD(w + b * WIDTH);                                                                      \
-      EACH(M) s[g] += own * LOAD(from[g] + l->offsets[b]);                                                  \
-    }                                                                                                       \
-    return summed(s);                                                                                       \
+#define DOTS(M)                                                                                      \
+  static eight dots_##M(const layout *l, const int32_t *at, const float *w, const float *image) {    \
+    const float *from[M];                                                                            \
+    block s[8] = {{0}};                                                                              \
+    EACH(M) from[g] = image + at[g];                                                                 \
+    for (int64_t b = 0; b < l->blocks; b++) {                                                        \
+      block own = LOAD(w + b * WIDTH);                                                               \
+      EACH(M) s[g] += own * LOAD(from[g] + l->offsets[b]);                                           \
+    }                                                                                                \
+    return summed(s);                                                                                \
+  }                                                                                                  \
+  static eight run_dots_##M(const layout *l, const int32_t *at, const float *w, const float *image) { \
+    const float *from[M];                                                                            \
+    block s[8] = {{0}};                                                                              \
+    for (int64_t r = 0; r < l->blocks; r += l->run, w += l->run * WIDTH) {                           \
+      EACH(M) from[g] = image + l->offsets[r] + at[g];                                               \
+      for (int64_t b = 0; b < l->run * WIDTH; b += WIDTH) {                                          \
+        block own = LOAD(w + b);                                                                     \
+        EACH(M) s[g] += own * LOAD(from[g] + b);                                                     \
+      }                                                                                              \
+    }                                                                                                \
+    return summed(s);                                                                                \
   }
 
 DOTS(1) DOTS(2) DOTS(3) DOTS(4) DOTS(5) DOTS(6) DOTS(7) DOTS(8)
-static const dots all_dots[] = {NULL, dots_1, dots_2, dots_3, dots_4, dots_5, dots_6, dots_7, dots_8};
+static const dots of_blocks[] = {NULL, dots_1, dots_2, dots_3, dots_4, dots_5, dots_6, dots_7, dots_8};
+static const dots of_runs[] = {NULL,       run_dots_1, run_dots_2, run_dots_3, run_dots_4,
+                               run_dots_5, run_dots_6, run_dots_7, run_dots_8};
 
 /* Of one channel; ``fresh``: the first half, which begins with the bias. */
 static void forward(const task *t, int64_t n, int64_t o, int k, int fresh) {
   const layout *l = &t->l;
+  const dots *all = l->run < LONG ? of_blocks : of_runs;
   float *to = t->found + n * l->channels * l->places + o, bias = fresh && t->bias ? t->bias[o] : 0;
   const float *x = t->data[k] ? t->data[k] + n * l->image : NULL, *w = x ? t->rows[k] + o * row(l) : NULL;
   listed p = of_channel(l, &t->picked, n, o);
-  for (int64_t e = 0; e < p.entries; e += 8) {
-    int64_t m = smaller(8, p.entries - e);
-    eight more = all_dots[m](l, x ? l->blocks : 0, p.at + e, w, x) + bias;
+  for (int64_t e = 0, each = even(p.entries + !p.entries, 8); e < p.entries; e += each) {
+    int64_t m = smaller(each, p.entries - e);
     const int32_t *place = p.place + e;
+    eight more = {0};
+    if (x) more = all[m](l, p.at + e, w, x);
+    more += bias;
     for (int64_t i = 0; i < m; i++) to[place[i] * l->channels] = (fresh ? 0 : to[place[i] * l->channels]) + more[i];
   }
 }
@@ -98,35 +115,31 @@ int picked_forward(const int64_t *given, int64_t samples, const float *x, const 
   return 0;
 }
 
-/* Numbers from one place in memory to another: both halves are handled together, as if they lay in one piece. */
-static inline int64_t apart(const float *one, const float *other) {
-  return ((intptr_t)other - (intptr_t)one) / (int64_t)sizeof(float);
-}
-
-static void weights(const task *t, int64_t n, int64_t o, int64_t *at, float *v) {
+/* Of one half of a channel. */
+static void weights(const task *t, int64_t n, int64_t o, int k, int64_t *at, float *v) {
   const layout *l = &t->l;
   listed p = of_channel(l, &t->picked, n, o);
-  int64_t m = 0;
-  for (int k = 0; k < 2; k++) {
-    if (!t->data[k]) continue;
-    int64_t further = apart(t->data[0], t->data[k]) + n * l->image;
-    gather(l, p, t->v[k], n, o, 0, 1, 0, v + m);
-    for (int64_t e = 0; e < p.entries; e++) at[m + e] = p.at[e] + further;
-    m += p.entries;
+  double sum = 0;
+  gather(l, p, t->v[k], n, o, 0, 1, 0, v);
+  for (int64_t e = 0; e < p.entries; e++) {
+    at[e] = p.at[e];
+    sum += v[e];
   }
-  for (int64_t e = 0; e < p.entries; e++) t->sums[o] += v[e];
-  for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each)
-    adders[smaller(each, l->blocks - b)](m, at, v, t->data[0], l->offsets + b, t->found + o * row(l) + b * WIDTH, in_row);
+  if (!k) t->sums[o] += (float)sum;
+  const float *image = t->data[k] + n * l->image;
+  for (int64_t b = 0, g; b < l->blocks; b += g)
+    add_to_row(l, b, g = together(l, b, SUMS), p.entries, at, v, image, t->found + o * row(l));
 }
 
 static void weights_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
-  int64_t *at = malloc(sizeof(int64_t) * 2 * (size_t)t->l.places);
-  float *v = malloc(sizeof(float) * 2 * (size_t)t->l.places);
+  int64_t *at = malloc(sizeof(int64_t) * (size_t)t->l.places);
+  float *v = malloc(sizeof(float) * (size_t)t->l.places);
   (void)which;
   if (!at || !v) t->failed = 1;
   for (int64_t n = 0; n < t->samples && at && v; n++)
-    for (int64_t o = begin; o < end; o++) weights(t, n, o, at, v);
+    for (int k = 0; k < 2 && t->data[k]; k++)
+      for (int64_t o = begin; o < end; o++) weights(t, n, o, k, at, v);
   free(at);
   free(v);
 }
@@ -145,13 +158,14 @@ static void data(const task *t, int64_t n, int k, const float *v, const int64_t 
   const layout *l = &t->l;
   const int32_t *first = t->picked.first + n * (l->positions + 1);
   float *image = t->found + n * l->image;
-  for (int64_t b = 0, each = even(l->blocks, GROUP); b < l->blocks; b += each) /* outermost: this part of all rows stays in the cache */
+  int64_t most = CACHE / (l->channels * WIDTH * (int64_t)sizeof(float));
+  for (int64_t b = 0, g; b < l->blocks; b += g) { /* outermost: this part of all rows stays in the cache */
+    g = together(l, b, most < LONG ? LONG : smaller(most, SUMS));
     for (int64_t p = 0; p < l->positions; p++) {
       int64_t from = first[p], m = first[p + 1] - from;
-      if (m)
-        adders[smaller(each, l->blocks - b)](m, at + from, v + from, t->rows[k] + b * WIDTH, in_row,
-                                                image + l->patches[p], l->offsets + b);
+      if (m) add_to_patch(l, b, g, m, at + from, v + from, t->rows[k], image + l->patches[p]);
     }
+  }
 }
 
 static void data_of(void *given, int64_t begin, int64_t end, int which) {
