@@ -255,7 +255,7 @@ def test_products_with_the_hessian_of_a_pooled_net(frozen: tuple[str, ...], orde
         model.get_parameter(name).requires_grad_(False)
     loss, product = product_of(model, x.contiguous(memory_format=order), y)
     parameters = product.parameters
-    assert sum(isinstance(layer, Picked) for layer in product._chain) == (2 if len(frozen) == 2 else 3)
+    assert sum(isinstance(layer, Picked) for layer in product.chain) == (2 if len(frozen) == 2 else 3)
 
     vector = torch.randn(sum(p.numel() for p in parameters.values()), generator=torch.Generator().manual_seed(2))
     quick = product.flat(vector)

@@ -173,7 +173,7 @@ def test_pieces_of_the_batch_make_the_same_product(
 ) -> None:
     monkeypatch.setitem(tangent_pieces.MOST, "cpu", fits * 3 * 6 * 10 * 8)  # so many entries of the first result
     product, vector, expected = pooled_case(frozen_parts)
-    pieces = [layer for layer in product._chain if isinstance(layer, Pieces)]
+    pieces = [layer for layer in product.chain if isinstance(layer, Pieces)]
     assert [len(layer._parts) for layer in pieces] == [N // fits + (N % fits > 0)] * len(pieces)
     assert pieces
     torch.testing.assert_close(product.flat(vector), expected)
@@ -189,7 +189,7 @@ def test_channels_last_make_the_same_product(
     monkeypatch.setattr(tangent_pooled, "suits", follows_a_convolution)
     monkeypatch.setattr(tangent_pooled, "NARROW", narrow)
     product, vector, expected = pooled_case(frozen_parts)
-    assert sum(isinstance(layer, Pooled) for layer in product._chain) == (1 if len(frozen_parts) == 2 else 2)
+    assert sum(isinstance(layer, Pooled) for layer in product.chain) == (1 if len(frozen_parts) == 2 else 2)
     torch.testing.assert_close(product.flat(vector), expected)
     assert product.agrees(product.parts(vector))
 

@@ -45,6 +45,8 @@ class Eigenpair:
 class Basis:
     """Orthonormal vectors, the rows of one matrix; each but the newest has been multiplied."""
 
+    outside = -float("inf")  # the eigenvalue of directions that no vector can have
+
     def __init__(self, product: Callable[[Tensor], Tensor], start: Tensor) -> None:
         self._product = product
         self.most = most(start)  # vectors that have been multiplied; the newest is one more
@@ -229,7 +231,8 @@ class _Search:
         values, vectors = self._inside.solve()
         residual = beta * abs(float(vectors[-1, -1]))
         if self._done(values, residual):
-            return Eigenpair(float(values[-1]), basis.combine(_mixed(vectors)), self._products, residual)
+            value = max(float(values[-1]), basis.outside)
+            return Eigenpair(value, basis.combine(_mixed(vectors)), self._products, residual)
         if closed:
             self._elsewhere(len(values))
         if len(values) >= basis.most:

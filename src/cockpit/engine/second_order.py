@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
-from cockpit.engine import lanczos
+from cockpit.engine import confined, lanczos
 from cockpit.engine.capture import Capture, loss_input
 from cockpit.engine.curvature import HessianProduct, Product, Vectors, hessian_diagonal, hutchinson
 from cockpit.engine.eager import full_precision
@@ -156,7 +156,7 @@ class SecondOrder:
         product, generator = self._product(), self._generator(3)
         self._tidy()
         asymmetry = 0.5 if self._half else 1e-2
-        basis = product.basis(self._start(settings.eigenvector, generator))
+        basis = confined.basis(product, self._start(settings.eigenvector, generator))
         pair = lanczos.largest(basis, generator, asymmetry=asymmetry)
         if pair.value != pair.value:
             raise Undefined("the Hessian is not finite")

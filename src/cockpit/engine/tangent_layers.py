@@ -11,6 +11,7 @@ from cockpit.engine.branches import Later, beside
 from cockpit.engine.graph import Node, Path, family, shapes
 from cockpit.engine.pull import KEEPS, RESHAPES
 from cockpit.engine.sending import ALL, Part
+from cockpit.engine.squares import TURNS, along, turned_axes
 
 Tangents = dict[int, Tensor]  # of a layer's own operands
 APART = {"cuda"}  # where linear layers begin products with their weights' velocity before their data have moved
@@ -28,6 +29,19 @@ class Layer:
     part: Part = ALL  # entries of the first axis that it is given (see ``tangent_pieces.py``)
     pushed: Later[Tensor | None] | None = None  # on a GPU, its data with the weights' velocity: the result's
     pulled: Later[Tensor] | None = None  # and the gradient, sent back with that velocity
+
+    def operand(self, slot: int, vector: Tensor) -> Tensor:
+        """A parameter's velocity as that of the operand, which is the parameter rearranged."""
+        for link in reversed(self.weights[slot].chain):
+            if family(link.node) in TURNS:
+                vector = vector.transpose(*turned_axes(link.node))
+            else:
+                vector = vector.reshape(shapes(link.node)[link.output])
+        return vector
+
+    def own(self, slot: int, grad: Tensor) -> Tensor:
+        """An operand's gradient as that of the parameter."""
+        return along(self.weights[slot], grad)
 
     def begin(self, slope: Tensor) -> Tensor:
         """Take the gradient at the result, return that of the data."""

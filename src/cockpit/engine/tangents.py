@@ -14,8 +14,8 @@ from torch import Tensor
 
 from cockpit.engine.branches import side_by_side
 from cockpit.engine.curvature import Product, Vectors
-from cockpit.engine.graph import Graph, Node, Path, edge, family, shapes
-from cockpit.engine.squares import TURNS, along, rearranged, turned_axes
+from cockpit.engine.graph import Graph, Node, edge, family
+from cockpit.engine.squares import rearranged
 from cockpit.engine.tangent_layers import DATA, LAYERS, Layer, Tangents
 from cockpit.engine.tangent_pieces import in_pieces
 from cockpit.engine.trust import agree
@@ -63,10 +63,10 @@ class TangentProduct(Product):
         self, chain: list[Layer], parameters: Mapping[str, Tensor], slope: Tensor, of_loss: Callable[[Tensor], Tensor]
     ) -> None:
         super().__init__(parameters)
-        self._chain, self._of_loss = in_pieces(chain, slope.device.type), of_loss
+        self.chain, self.of_loss = in_pieces(chain, slope.device.type), of_loss
         with torch.no_grad():
             slope = slope.clone()
-            for layer in self._chain:
+            for layer in self.chain:
                 if not layer.has_data:
                     break
                 slope = layer.begin(slope)
@@ -95,12 +95,12 @@ class TangentProduct(Product):
     def __call__(self, vectors: Vectors) -> Vectors:
         """Return H v."""
         self.products += 1
-        own = [_operands(layer, vectors) for layer in self._chain]
+        own = [_operands(layer, vectors) for layer in self.chain]
         gradients = list[tuple[Layer, Tangents]]()
         with side_by_side(next(iter(vectors.values())).device):
             moved = self._push(own)
-            grad = None if moved is None else self._of_loss(moved)
-            for layer, tangents in zip(self._chain, own, strict=True):
+            grad = None if moved is None else self.of_loss(moved)
+            for layer, tangents in zip(self.chain, own, strict=True):
                 if grad is None:
                     break
                 grad, parts = layer.product_rule(grad, tangents)
@@ -117,16 +117,16 @@ class TangentProduct(Product):
 
         A hook of the user's on an intermediate result, which cannot be seen, may change gradients.
         """
-        moved = self._push([_operands(layer, vectors) for layer in self._chain])
+        moved = self._push([_operands(layer, vectors) for layer in self.chain])
         if moved is None:
             return False
         named = self.parameters
         pulled = torch.autograd.grad(
-            [edge(self._chain[0].node)], list(named.values()), moved, retain_graph=True, allow_unused=True
+            [edge(self.chain[0].node)], list(named.values()), moved, retain_graph=True, allow_unused=True
         )
         slow = dict(zip(named, pulled, strict=True))
         length, grad, quick = _inner({"": moved}, {"": moved}), moved, Vectors()
-        for layer in self._chain:
+        for layer in self.chain:
             layer.moved = None
             data, parts = layer.backward(grad)
             self._collect(layer, parts, quick)
@@ -143,7 +143,7 @@ class TangentProduct(Product):
     def _push(self, own: Sequence[Tangents]) -> Tensor | None:
         """Velocity of the network's output; layers remember that of their data."""
         moved: Tensor | None = None
-        upwards = list(zip(reversed(self._chain), reversed(own), strict=True))
+        upwards = list(zip(reversed(self.chain), reversed(own), strict=True))
         for layer, tangents in upwards:
             layer.ahead(tangents)
         for place, (layer, tangents) in enumerate(upwards):
@@ -157,9 +157,8 @@ class TangentProduct(Product):
 
     def _collect(self, layer: Layer, parts: Tangents, found: Vectors) -> None:
         for slot, part in parts.items():
-            path = layer.weights[slot]
-            shaped = along(path, part).reshape(self.parameters[path.name].shape)
-            found[path.name] = found[path.name] + shaped if path.name in found else shaped
+            name, own = layer.weights[slot].name, layer.own(slot, part)
+            found[name] = found[name] + own if name in found else own
 
 
 def _inner(one: Vectors, other: Vectors) -> Tensor:
@@ -167,14 +166,4 @@ def _inner(one: Vectors, other: Vectors) -> Tensor:
 
 
 def _operands(layer: Layer, vectors: Vectors) -> Tangents:
-    return {slot: _operand(path, vectors[path.name]) for slot, path in layer.weights.items()}
-
-
-def _operand(path: Path, vector: Tensor) -> Tensor:
-    """From a parameter up to the operand that it is, rearranged."""
-    for link in reversed(path.chain):
-        if family(link.node) in TURNS:
-            vector = vector.transpose(*turned_axes(link.node))
-        else:
-            vector = vector.reshape(shapes(link.node)[link.output])
-    return vector
+    return {slot: layer.operand(slot, vectors[path.name]) for slot, path in layer.weights.items()}
