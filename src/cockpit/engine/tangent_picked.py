@@ -40,7 +40,7 @@ class Picked(Layer):
 
     def pull(self, grad: Tensor) -> Tensor:
         """Through the weight."""
-        return self._grid.signal(self._picks.data((self._rows, grad.flatten(2)), None))
+        return self._grid.signal(self._picks.data((self._rows, grad), None))
 
     def backward(self, grad: Tensor) -> tuple[Tensor | None, Tangents]:
         """Of the weight and of the data."""
@@ -48,21 +48,21 @@ class Picked(Layer):
 
     def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
         """The backward of the layer, and the other half; both velocities have been pushed."""
-        slope = None if self.slope is None else self.slope.flatten(2)
+        slope = self.slope
         velocity, images, self._velocity, self._images = self._velocity, self._images, None, None
         if slope is None or velocity is None:
             return self._both(grad, None, None)
         return self._both(grad, None if images is None else (images, slope), (velocity, slope))
 
     def _both(self, grad: Tensor, moved: Pair | None, along: Pair | None) -> tuple[Tensor | None, Tangents]:
-        values, found = grad.flatten(2), Tangents()
+        found = Tangents()
         if self.weights:
-            rows, bias = self._picks.weights((self._signal, values), moved)
+            rows, bias = self._picks.weights((self._signal, grad), moved)
             both = {WEIGHT: self._grid.weight(rows), BIAS: bias}
             found = {slot: both[slot] for slot in self.weights}
         if not self.has_data:
             return None, found
-        return self._grid.signal(self._picks.data((self._rows, values), along)), found
+        return self._grid.signal(self._picks.data((self._rows, grad), along)), found
 
 
 def chosen(above: Sequence[Layer]) -> Scattered:

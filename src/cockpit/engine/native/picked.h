@@ -42,7 +42,8 @@ static inline layout read_layout(const int64_t *given) {
 
 static inline int64_t row(const layout *l) { return l->blocks * WIDTH; } /* numbers of a row of weights */
 
-/* Values at the picked places, [columns, samples, channels, places], in any order in memory. */
+/* Values at places, [columns, samples, channels, places], in any order in memory: steps from one column, sample and channel to
+ * the next, and then where each place is. */
 typedef struct {
   const float *at;
   const int64_t *steps;
@@ -59,7 +60,7 @@ typedef struct {
   /* The entries of a sample in the order of their positions. */
   const int32_t *first;   /* [samples, positions + 1]: where those of a position begin */
   const int32_t *rank;    /* [samples, channels, places]: of an entry */
-  const int32_t *channel; /* [samples, channels * places]: in that order */
+  const int32_t *row;     /* [samples, channels * places]: where the weights of its channel begin, in that order */
 } lists;
 
 typedef struct {
@@ -77,12 +78,13 @@ static inline listed of_channel(const layout *l, const lists *all, int64_t n, in
 static inline void gather(const layout *l, listed p, values v, int64_t n, int64_t o, int64_t from, int64_t each, int ordered,
                           float *to) {
   const float *x = value(v, n, o) + from * v.steps[0];
+  const int64_t *where = v.steps + 3;
   for (int64_t e = 0; e < p.entries; e++)
     for (int64_t k = 0; k < each; k++)
-      to[(ordered ? p.rank[e] : e) * each + k] = x[p.place[e] * v.steps[3] + k * v.steps[0]];
+      to[(ordered ? p.rank[e] : e) * each + k] = x[where[p.place[e]] + k * v.steps[0]];
   for (int64_t r = l->places - p.repeats; r < l->places; r++)
     for (int64_t k = 0; k < each; k++)
-      to[(ordered ? p.rank[p.at[r]] : p.at[r]) * each + k] += x[p.place[r] * v.steps[3] + k * v.steps[0]];
+      to[(ordered ? p.rank[p.at[r]] : p.at[r]) * each + k] += x[where[p.place[r]] + k * v.steps[0]];
 }
 
 #define EACH(G) _Pragma("GCC unroll 32") for (int g = 0; g < G; g++)
@@ -103,9 +105,9 @@ static inline int64_t together(const layout *l, int64_t b, int64_t most) {
 }
 
 /* Add sum_e v_e x_e to blocks [b, b + g) of a row, for patches x_e that begin at the places ``at`` of an image. */
-void add_to_row(const layout *l, int64_t b, int64_t g, int64_t m, const int64_t *at, const float *v, const float *image,
+void add_to_row(const layout *l, int64_t b, int64_t g, int64_t m, const int32_t *at, const float *v, const float *image,
                 float *row);
 
 /* The same to blocks of a patch, for rows that begin at the places ``at``. */
-void add_to_patch(const layout *l, int64_t b, int64_t g, int64_t m, const int64_t *at, const float *v, const float *rows,
+void add_to_patch(const layout *l, int64_t b, int64_t g, int64_t m, const int32_t *at, const float *v, const float *rows,
                   float *patch);

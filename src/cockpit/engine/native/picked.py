@@ -1,6 +1,7 @@
 """Calls of the loops for convolutions of which few results matter (``picked.h`` says how numbers lie)."""
 
 from functools import cache, lru_cache
+from itertools import product
 from typing import Any
 
 import torch
@@ -88,7 +89,7 @@ class Grid:
     def formed(self, images: Tensor, response: Tensor, factor: float, found: Tensor) -> None:
         """Put g_n = factor * response_n patches_n^T there, [N, O, C, *kernel], for responses [N, O, T]."""
         head, inside = self.head(*response.shape[1:]), self._channels
-        given = head, len(response), images, response, _steps(response), factor
+        given = head, len(response), images, response, whole_numbers((0, *response.stride())), factor
         call("picked_formed", *given, inside, len(self._starts), self._run // inside, found, threads())
 
     def rows(self, weight: Tensor) -> Tensor:
@@ -138,14 +139,14 @@ class Picks:
         channels = self._shape[1]
         found, sums = self.grid.no_rows(channels), _numbers(channels).zero_()
         signs = None if signs is None else signs.to(torch.float32).contiguous()
-        given = *self._given, images, *self._own, values, _steps(values), len(values)
+        given = *self._given, images, *self._own, values, _steps(values, columns=True), len(values)
         call("picked_squares", *given, signs, found, sums, threads())
         return found, sums
 
     def back(self, rows: Tensor, values: Tensor) -> Tensor:
         """Gradients of the images for values [K, N, O, S]: [N, K, image]."""
         found = self.grid.room(self._shape[0], len(values))
-        given = *self._given, rows, *self._by_position(), values, _steps(values), len(values)
+        given = *self._given, rows, *self._by_position(), values, _steps(values, columns=True), len(values)
         call("picked_back", *given, found, threads())
         return found
 
@@ -159,22 +160,28 @@ class Picks:
         return found.mT
 
     def weights(self, one: Pair, other: Pair | None) -> tuple[Tensor, Tensor]:
-        """Gradients of the rows, of pairs of images and values [N, O, S], summed; and of the bias, of the first."""
+        """Gradients of the rows, of pairs of images and values [N, O, *places], summed; and of the bias, of the first."""
         found, sums = self.grid.no_rows(self._shape[1]), _numbers(self._shape[1]).zero_()
         call("picked_weights", *self._given, *_with_steps(one, other), *self._own, found, sums, threads())
         return found, sums
 
     def data(self, one: Pair, other: Pair | None) -> Tensor:
-        """Gradients of the images, of pairs of rows and values [N, O, S], summed: [N, image]."""
+        """Gradients of the images, of pairs of rows and values [N, O, *places], summed: [N, image]."""
         found = self.grid.room(self._shape[0])
         call("picked_data", *self._given, *_with_steps(one, other), *self._by_position(), found, threads())
         return found
 
 
-def _steps(values: Tensor) -> Any:
-    """From one column, sample, channel and place to the next."""
-    steps = values.stride()
-    return whole_numbers(steps if len(steps) == 4 else (0, *steps))
+def _steps(values: Tensor, columns: bool = False) -> Any:
+    """From one column, sample and channel to the next, and where each place is, of values [(K,) N, O, *places]."""
+    first, steps = 3 if columns else 2, values.stride()
+    return _table((*steps[:first],) if columns else (0, *steps[:first]), steps[first:], tuple(values.shape[first:]))
+
+
+@lru_cache(256)
+def _table(steps: tuple[int, ...], within: tuple[int, ...], sizes: tuple[int, ...]) -> Any:
+    places = (sum(a * b for a, b in zip(at, within, strict=True)) for at in product(*map(range, sizes)))
+    return whole_numbers((*steps, *places))
 
 
 def _with_steps(one: Pair, other: Pair | None) -> tuple[Any, ...]:

@@ -15,11 +15,11 @@
   }
 
 /* Add sum_k sign_k s_k^2 to a row, for all blocks of patches that begin at the places ``at``. */
-typedef void (*squarer)(const layout *l, int64_t m, const int64_t *at, const float *v, const float *x, const float *signs,
+typedef void (*squarer)(const layout *l, int64_t m, const int32_t *at, const float *v, const float *x, const float *signs,
                         float *to);
 
 #define SQUARE(K)                                                                                                  \
-  static void square_##K(const layout *l, int64_t m, const int64_t *at, const float *v, const float *x,            \
+  static void square_##K(const layout *l, int64_t m, const int32_t *at, const float *v, const float *x,            \
                          const float *signs, float *to) {                                                          \
     for (int64_t b = 0; b < l->blocks; b++, to += WIDTH) {                                                         \
       SUMS(K, x + l->offsets[b])                                                                                   \
@@ -30,10 +30,10 @@ typedef void (*squarer)(const layout *l, int64_t m, const int64_t *at, const flo
   }
 
 /* Add s_k to the patch of an image of each column, for all blocks of rows that begin at the places ``at``. */
-typedef void (*layer)(const layout *l, int64_t m, const int64_t *at, const float *v, const float *x, float *patch);
+typedef void (*layer)(const layout *l, int64_t m, const int32_t *at, const float *v, const float *x, float *patch);
 
 #define LAY(K)                                                                                                      \
-  static void lay_##K(const layout *l, int64_t m, const int64_t *at, const float *v, const float *x, float *patch) { \
+  static void lay_##K(const layout *l, int64_t m, const int32_t *at, const float *v, const float *x, float *patch) { \
     for (int64_t b = 0; b < l->blocks; b++, x += WIDTH) {                                                           \
       SUMS(K, x)                                                                                                    \
       float *to = patch + l->offsets[b];                                                                            \
@@ -58,34 +58,30 @@ typedef struct {
   int failed;
 } task;
 
-static void add_squares(const task *t, int64_t n, int64_t o, int64_t from, int64_t each, int64_t *at, float *v) {
+static void add_squares(const task *t, int64_t n, int64_t o, int64_t from, int64_t each, float *v) {
   const layout *l = &t->l;
   listed p = of_channel(l, &t->picked, n, o);
   float signs[MOST];
   double sums[MOST] = {0};
   gather(l, p, t->v, n, o, from, each, 0, v);
-  for (int64_t e = 0; e < p.entries; e++) {
-    at[e] = p.at[e];
+  for (int64_t e = 0; e < p.entries; e++)
     for (int64_t k = 0; k < each; k++) sums[k] += v[e * each + k];
-  }
   for (int64_t k = 0; k < each; k++) {
     signs[k] = t->signs ? t->signs[(from + k) * t->samples + n] : 1;
     t->sums[o] += (float)(sums[k] * sums[k]) * signs[k];
   }
-  squarers[each](l, p.entries, at, v, t->images + n * l->image, signs, t->found + o * row(l));
+  squarers[each](l, p.entries, p.at, v, t->images + n * l->image, signs, t->found + o * row(l));
 }
 
 static void squares_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
   int64_t most = even(t->columns, MOST);
-  int64_t *at = malloc(sizeof(int64_t) * (size_t)t->l.places);
   float *v = malloc(sizeof(float) * (size_t)(t->l.places * most));
   (void)which;
-  if (!at || !v) t->failed = 1;
-  for (int64_t n = 0; n < t->samples && at && v; n++)
+  if (!v) t->failed = 1;
+  for (int64_t n = 0; n < t->samples && v; n++)
     for (int64_t o = begin; o < end; o++)
-      for (int64_t k = 0; k < t->columns; k += most) add_squares(t, n, o, k, smaller(most, t->columns - k), at, v);
-  free(at);
+      for (int64_t k = 0; k < t->columns; k += most) add_squares(t, n, o, k, smaller(most, t->columns - k), v);
   free(v);
 }
 
@@ -100,7 +96,7 @@ int picked_squares(const int64_t *given, int64_t samples, const float *images, c
   return all.failed;
 }
 
-static void lay(const task *t, const int32_t *first, int64_t each, const int64_t *at, const float *v, float *image) {
+static void lay(const task *t, const int32_t *first, int64_t each, const int32_t *at, const float *v, float *image) {
   const layout *l = &t->l;
   for (int64_t p = 0; p < l->positions; p++) {
     int64_t from = first[p], m = first[p + 1] - from;
@@ -112,31 +108,27 @@ static void back_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
   const layout *l = &t->l;
   int64_t all = l->channels * l->places, most = even(t->columns, MOST);
-  int64_t *at = malloc(sizeof(int64_t) * (size_t)all);
   float *v = malloc(sizeof(float) * (size_t)(all * most));
   (void)which;
-  if (!at || !v) t->failed = 1;
-  for (int64_t n = begin; n < end && at && v; n++) {
-    const int32_t *first = t->picked.first + n * (l->positions + 1), *channel = t->picked.channel + n * all;
-    for (int64_t e = 0; e < first[l->positions]; e++) at[e] = channel[e] * row(l);
+  if (!v) t->failed = 1;
+  for (int64_t n = begin; n < end && v; n++) {
     for (int64_t k = 0; k < t->columns; k += most) {
       int64_t each = smaller(most, t->columns - k);
       for (int64_t o = 0; o < l->channels; o++) gather(l, of_channel(l, &t->picked, n, o), t->v, n, o, k, each, 1, v);
       float *image = t->found + (n * t->columns + k) * l->image;
       memset(image, 0, sizeof(float) * (size_t)(each * l->image));
-      lay(t, first, each, at, v, image);
+      lay(t, t->picked.first + n * (l->positions + 1), each, t->picked.row + n * all, v, image);
     }
   }
-  free(at);
   free(v);
 }
 
 /* Put the gradients of the data into ``found``, [samples, columns, image]: sum_s v_kns w_s, each where its patch lies. */
 int picked_back(const int64_t *given, int64_t samples, const float *rows, const int32_t *count, const int32_t *at,
-                const int32_t *place, const int32_t *first, const int32_t *rank, const int32_t *channel, const float *v,
+                const int32_t *place, const int32_t *first, const int32_t *rank, const int32_t *row, const float *v,
                 const int64_t *steps, int64_t columns, float *found, int threads) {
   task all = {.l = read_layout(given), .samples = samples, .columns = columns, .rows = rows,
-              .picked = {count, at, place, first, rank, channel}, .v = {v, steps}, .found = found};
+              .picked = {count, at, place, first, rank, row}, .v = {v, steps}, .found = found};
   spread(back_of, &all, samples, threads);
   return all.failed;
 }

@@ -13,23 +13,23 @@ typedef struct {
 } task;
 
 /* Values that are not zero, and where their patches begin. */
-static int64_t compact(const task *t, const float *from, int64_t *at, float *v) {
-  int64_t m = 0, p = 0, step = t->v.steps[3];
+static int64_t compact(const task *t, const float *from, int32_t *at, float *v) {
+  int64_t m = 0, p = 0, step = t->v.steps[3]; /* from one place to the next */
   for (; step == 1 && p + LANES <= t->l.positions; p += LANES)
     for (uint64_t which = bits((ints)(load(from + p) != 0)); which; which &= which - 1) {
       int64_t k = p + __builtin_ctzll(which);
       v[m] = from[k] * t->factor;
-      at[m++] = t->l.patches[k];
+      at[m++] = (int32_t)t->l.patches[k];
     }
   for (; p < t->l.positions; p++)
     if (from[p * step] != 0) {
       v[m] = from[p * step] * t->factor;
-      at[m++] = t->l.patches[p];
+      at[m++] = (int32_t)t->l.patches[p];
     }
   return m;
 }
 
-static void sum_patches(const layout *l, int64_t m, const int64_t *at, const float *v, const float *image, float *sums) {
+static void sum_patches(const layout *l, int64_t m, const int32_t *at, const float *v, const float *image, float *sums) {
   memset(sums, 0, sizeof(float) * (size_t)row(l));
   for (int64_t b = 0, g; b < l->blocks; b += g) add_to_row(l, b, g = together(l, b, SUMS), m, at, v, image, sums);
 }
@@ -47,7 +47,7 @@ static void turn(const task *t, const float *sums, float *to) {
 static void formed_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
   const layout *l = &t->l;
-  int64_t *at = malloc(sizeof(int64_t) * (size_t)l->positions);
+  int32_t *at = malloc(sizeof(int32_t) * (size_t)l->positions);
   float *v = malloc(sizeof(float) * (size_t)(l->positions + row(l))), *sums = v + l->positions;
   (void)which;
   if (!at || !v) t->failed = 1;

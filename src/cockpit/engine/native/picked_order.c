@@ -7,7 +7,7 @@ int64_t picked_width(void) { return WIDTH; }
 typedef struct {
   layout l;
   const int32_t *index;
-  int32_t *count, *at, *place, *first, *rank, *channel;
+  int32_t *count, *at, *place, *first, *rank, *row;
   int failed;
 } task;
 
@@ -67,7 +67,7 @@ static void by_position_of(void *given, int64_t begin, int64_t end, int which) {
         int64_t from = (n * l->channels + o) * l->places;
         for (int64_t e = 0; e < p.entries; e++) {
           int32_t *next = first + t->index[from + p.place[e]];
-          if (filling) t->channel[n * l->channels * l->places + (t->rank[from + e] = *next)] = (int32_t)o;
+          if (filling) t->row[n * l->channels * l->places + (t->rank[from + e] = *next)] = (int32_t)(o * row(l));
           ++*next;
         }
       }
@@ -82,20 +82,20 @@ static void by_position_of(void *given, int64_t begin, int64_t end, int which) {
   }
 }
 
-/* Fill ``first``, ``rank`` and ``channel`` of lists that have the others. */
+/* Fill ``first``, ``rank`` and ``row`` of lists that have the others. */
 int picked_by_position(const int64_t *given, int64_t samples, const int32_t *index, int32_t *count, int32_t *at, int32_t *place,
-                       int32_t *first, int32_t *rank, int32_t *channel, int threads) {
-  task all = {read_layout(given), index, count, at, place, first, rank, channel, 0};
+                       int32_t *first, int32_t *rank, int32_t *row, int threads) {
+  task all = {read_layout(given), index, count, at, place, first, rank, row, 0};
   spread(by_position_of, &all, samples, threads);
   return all.failed;
 }
 
 /* found += sum_e v_e x_e, some blocks of the rows x_e that begin at the places ``at``: blocks ``by`` there, ``to`` here. */
-typedef void (*adder)(int64_t m, const int64_t *at, const float *v, const float *x, const int64_t *by, float *found,
+typedef void (*adder)(int64_t m, const int32_t *at, const float *v, const float *x, const int64_t *by, float *found,
                       const int64_t *to);
 
 #define ADD(G)                                                                                                       \
-  static void add_##G(int64_t m, const int64_t *at, const float *v, const float *x, const int64_t *by, float *found, \
+  static void add_##G(int64_t m, const int32_t *at, const float *v, const float *x, const int64_t *by, float *found, \
                       const int64_t *to) {                                                                           \
     const float *from[G];                                                                                            \
     block s[G];                                                                                                      \
@@ -109,10 +109,10 @@ static const adder adders[] = {NULL, add_1, add_2, add_3, add_4, add_5, add_6, a
 static const int64_t in_row[GROUP] = {0, WIDTH, 2 * WIDTH, 3 * WIDTH, 4 * WIDTH, 5 * WIDTH, 6 * WIDTH, 7 * WIDTH};
 
 /* The same for blocks that are neighbours. */
-typedef void (*runner)(int64_t m, const int64_t *at, const float *v, const float *x, float *found);
+typedef void (*runner)(int64_t m, const int32_t *at, const float *v, const float *x, float *found);
 
 #define RUN(G)                                                                                      \
-  static void run_##G(int64_t m, const int64_t *at, const float *v, const float *x, float *found) { \
+  static void run_##G(int64_t m, const int32_t *at, const float *v, const float *x, float *found) { \
     block s[G];                                                                                     \
     EACH(G) s[g] = LOAD(found + g * WIDTH);                                                         \
     for (int64_t e = 0; e < m; e++) {                                                               \
@@ -132,7 +132,7 @@ static const runner runners[21] = {NULL,  run_1, run_2, run_3,  run_4,  run_5, r
 #endif
 };
 
-void add_to_row(const layout *l, int64_t b, int64_t g, int64_t m, const int64_t *at, const float *v, const float *image,
+void add_to_row(const layout *l, int64_t b, int64_t g, int64_t m, const int32_t *at, const float *v, const float *image,
                 float *row) {
   if (l->run < LONG)
     adders[g](m, at, v, image, l->offsets + b, row + b * WIDTH, in_row);
@@ -140,7 +140,7 @@ void add_to_row(const layout *l, int64_t b, int64_t g, int64_t m, const int64_t 
     runners[g](m, at, v, image + l->offsets[b], row + b * WIDTH);
 }
 
-void add_to_patch(const layout *l, int64_t b, int64_t g, int64_t m, const int64_t *at, const float *v, const float *rows,
+void add_to_patch(const layout *l, int64_t b, int64_t g, int64_t m, const int32_t *at, const float *v, const float *rows,
                   float *patch) {
   if (l->run < LONG)
     adders[g](m, at, v, rows + b * WIDTH, in_row, patch, l->offsets + b);

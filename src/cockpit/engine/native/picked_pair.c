@@ -116,31 +116,26 @@ int picked_forward(const int64_t *given, int64_t samples, const float *x, const 
 }
 
 /* Of one half of a channel. */
-static void weights(const task *t, int64_t n, int64_t o, int k, int64_t *at, float *v) {
+static void weights(const task *t, int64_t n, int64_t o, int k, float *v) {
   const layout *l = &t->l;
   listed p = of_channel(l, &t->picked, n, o);
   double sum = 0;
   gather(l, p, t->v[k], n, o, 0, 1, 0, v);
-  for (int64_t e = 0; e < p.entries; e++) {
-    at[e] = p.at[e];
-    sum += v[e];
-  }
+  for (int64_t e = 0; e < p.entries; e++) sum += v[e];
   if (!k) t->sums[o] += (float)sum;
   const float *image = t->data[k] + n * l->image;
   for (int64_t b = 0, g; b < l->blocks; b += g)
-    add_to_row(l, b, g = together(l, b, SUMS), p.entries, at, v, image, t->found + o * row(l));
+    add_to_row(l, b, g = together(l, b, SUMS), p.entries, p.at, v, image, t->found + o * row(l));
 }
 
 static void weights_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
-  int64_t *at = malloc(sizeof(int64_t) * (size_t)t->l.places);
   float *v = malloc(sizeof(float) * (size_t)t->l.places);
   (void)which;
-  if (!at || !v) t->failed = 1;
-  for (int64_t n = 0; n < t->samples && at && v; n++)
+  if (!v) t->failed = 1;
+  for (int64_t n = 0; n < t->samples && v; n++)
     for (int k = 0; k < 2 && t->data[k]; k++)
-      for (int64_t o = begin; o < end; o++) weights(t, n, o, k, at, v);
-  free(at);
+      for (int64_t o = begin; o < end; o++) weights(t, n, o, k, v);
   free(v);
 }
 
@@ -154,8 +149,9 @@ int picked_weights(const int64_t *given, int64_t samples, const float *x, const 
   return all.failed;
 }
 
-static void data(const task *t, int64_t n, int k, const float *v, const int64_t *at) {
+static void data(const task *t, int64_t n, int k, const float *v) {
   const layout *l = &t->l;
+  const int32_t *at = t->picked.row + n * l->channels * l->places;
   const int32_t *first = t->picked.first + n * (l->positions + 1);
   float *image = t->found + n * l->image;
   int64_t most = CACHE / (l->channels * WIDTH * (int64_t)sizeof(float));
@@ -171,32 +167,27 @@ static void data(const task *t, int64_t n, int k, const float *v, const int64_t 
 static void data_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
   const layout *l = &t->l;
-  int64_t most = l->channels * l->places;
-  int64_t *at = malloc(sizeof(int64_t) * (size_t)most);
-  float *v = malloc(sizeof(float) * (size_t)most);
+  float *v = malloc(sizeof(float) * (size_t)(l->channels * l->places));
   (void)which;
-  if (!at || !v) t->failed = 1;
-  for (int64_t n = begin; n < end && at && v; n++) {
-    const int32_t *channel = t->picked.channel + n * most;
-    for (int64_t e = 0; e < t->picked.first[(n + 1) * (l->positions + 1) - 1]; e++) at[e] = channel[e] * row(l);
+  if (!v) t->failed = 1;
+  for (int64_t n = begin; n < end && v; n++) {
     memset(t->found + n * l->image, 0, sizeof(float) * (size_t)l->image);
     for (int k = 0; k < 2; k++)
       if (t->rows[k]) {
         for (int64_t o = 0; o < l->channels; o++) gather(l, of_channel(l, &t->picked, n, o), t->v[k], n, o, 0, 1, 1, v);
-        data(t, n, k, v, at);
+        data(t, n, k, v);
       }
   }
-  free(at);
   free(v);
 }
 
 /* Put sum_s v_ns w_s + u_ns z_s, each where its patch lies, into ``found``, [samples, image]. */
 int picked_data(const int64_t *given, int64_t samples, const float *w, const float *v, const int64_t *steps,
                 const float *z, const float *u, const int64_t *others, const int32_t *count, const int32_t *at,
-                const int32_t *place, const int32_t *first, const int32_t *rank, const int32_t *channel, float *found,
+                const int32_t *place, const int32_t *first, const int32_t *rank, const int32_t *row, float *found,
                 int threads) {
   task all = {.l = read_layout(given), .samples = samples, .rows = {w, z}, .v = {{v, steps}, {u, others}},
-              .picked = {count, at, place, first, rank, channel}, .found = found};
+              .picked = {count, at, place, first, rank, row}, .found = found};
   spread(data_of, &all, samples, threads);
   return all.failed;
 }
