@@ -36,6 +36,12 @@ static inline eight summed(const block *from) {
   return TAKE(four[0], four[1], 0, 1, 2, 3, 8, 9, 10, 11) + TAKE(four[0], four[1], 4, 5, 6, 7, 12, 13, 14, 15);
 }
 
+/* From x_ij, in steps from one i and from one j to the next, to [j, i]. */
+static void turn(const float *x, int64_t down, int64_t across, int64_t height, int64_t width, float *to) {
+  for (int64_t j = 0; j < width; j++)
+    for (int64_t i = 0; i < height; i++) to[j * height + i] = x[i * down + j * across];
+}
+
 /* <w, x_e> for up to eight patches x_e that begin at the places ``at`` of an image: all sums stay in registers. */
 typedef eight (*dots)(const layout *l, const int32_t *at, const float *w, const float *image);
 
@@ -68,11 +74,11 @@ static const dots of_blocks[] = {NULL, dots_1, dots_2, dots_3, dots_4, dots_5, d
 static const dots of_runs[] = {NULL,       run_dots_1, run_dots_2, run_dots_3, run_dots_4,
                                run_dots_5, run_dots_6, run_dots_7, run_dots_8};
 
-/* Of one channel; ``fresh``: the first half, which begins with the bias. */
-static void forward(const task *t, int64_t n, int64_t o, int k, int fresh) {
+/* Of one channel, to its places; ``fresh``: the first half, which begins with the bias. */
+static void forward(const task *t, int64_t n, int64_t o, int k, int fresh, float *to) {
   const layout *l = &t->l;
   const dots *all = l->run < LONG ? of_blocks : of_runs;
-  float *to = t->found + n * l->channels * l->places + o, bias = fresh && t->bias ? t->bias[o] : 0;
+  float bias = fresh && t->bias ? t->bias[o] : 0;
   const float *x = t->data[k] ? t->data[k] + n * l->image : NULL, *w = x ? t->rows[k] + o * row(l) : NULL;
   listed p = of_channel(l, &t->picked, n, o);
   for (int64_t e = 0, each = even(p.entries + !p.entries, 8); e < p.entries; e += each) {
@@ -81,28 +87,30 @@ static void forward(const task *t, int64_t n, int64_t o, int k, int fresh) {
     eight more = {0};
     if (x) more = all[m](l, p.at + e, w, x);
     more += bias;
-    for (int64_t i = 0; i < m; i++) to[place[i] * l->channels] = (fresh ? 0 : to[place[i] * l->channels]) + more[i];
+    for (int64_t i = 0; i < m; i++) to[place[i]] = (fresh ? 0 : to[place[i]]) + more[i];
   }
 }
 
-static void repeat(const task *t, int64_t n, int64_t o) {
-  const layout *l = &t->l;
-  float *to = t->found + n * l->channels * l->places + o;
-  listed p = of_channel(l, &t->picked, n, o);
-  for (int64_t r = l->places - p.repeats; r < l->places; r++)
-    to[p.place[r] * l->channels] = to[p.place[p.at[r]] * l->channels];
+static void repeat(const task *t, int64_t n, int64_t o, float *to) {
+  listed p = of_channel(&t->l, &t->picked, n, o);
+  for (int64_t r = t->l.places - p.repeats; r < t->l.places; r++) to[p.place[r]] = to[p.place[p.at[r]]];
 }
 
 static void forward_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
   const layout *l = &t->l;
+  size_t size = (size_t)(l->channels * l->places);
+  float *room = malloc(sizeof(float) * size); /* [channels, places] */
   (void)which;
-  for (int64_t n = begin; n < end; n++) {
-    memset(t->found + n * l->channels * l->places, 0, sizeof(float) * (size_t)(l->channels * l->places));
+  if (!room) t->failed = 1;
+  for (int64_t n = begin; n < end && room; n++) {
+    memset(room, 0, sizeof(float) * size);
     for (int k = 0; k < 2; k++) /* one half after the other: an image at a time stays in the cache */
-      for (int64_t o = 0; o < l->channels && (t->data[k] || !k); o++) forward(t, n, o, k, !k);
-    for (int64_t o = 0; o < l->channels; o++) repeat(t, n, o);
+      for (int64_t o = 0; o < l->channels && (t->data[k] || !k); o++) forward(t, n, o, k, !k, room + o * l->places);
+    for (int64_t o = 0; o < l->channels; o++) repeat(t, n, o, room + o * l->places);
+    turn(room, l->places, 1, l->channels, l->places, t->found + (size_t)n * size);
   }
+  free(room);
 }
 
 /* Put bias_o + <x_s, w_o> + <y_s, u_o> into ``found``, [samples, places, channels]; zero where nothing was picked. */
@@ -112,17 +120,22 @@ int picked_forward(const int64_t *given, int64_t samples, const float *x, const 
   task all = {.l = read_layout(given), .samples = samples, .data = {x, y}, .rows = {w, u}, .bias = bias,
               .picked = {.count = count, .at = at, .place = place}, .found = found};
   spread(forward_of, &all, samples, threads);
-  return 0;
+  return all.failed;
 }
 
-/* Of one half of a channel. */
+/* Of one half of a channel; ``v``: room for values, and zeros behind the last. */
 static void weights(const task *t, int64_t n, int64_t o, int k, float *v) {
   const layout *l = &t->l;
   listed p = of_channel(l, &t->picked, n, o);
-  double sum = 0;
   gather(l, p, t->v[k], n, o, 0, 1, 0, v);
-  for (int64_t e = 0; e < p.entries; e++) sum += v[e];
-  if (!k) t->sums[o] += (float)sum;
+  if (!k) {
+    block some = {0};
+    double sum = 0;
+    STORE(v + p.entries, some);
+    for (int64_t e = 0; e < p.entries; e += WIDTH) some += LOAD(v + e);
+    for (int i = 0; i < WIDTH; i++) sum += some[i];
+    t->sums[o] += (float)sum;
+  }
   const float *image = t->data[k] + n * l->image;
   for (int64_t b = 0, g; b < l->blocks; b += g)
     add_to_row(l, b, g = together(l, b, SUMS), p.entries, p.at, v, image, t->found + o * row(l));
@@ -130,7 +143,7 @@ static void weights(const task *t, int64_t n, int64_t o, int k, float *v) {
 
 static void weights_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
-  float *v = malloc(sizeof(float) * (size_t)t->l.places);
+  float *v = malloc(sizeof(float) * (size_t)(t->l.places + WIDTH));
   (void)which;
   if (!v) t->failed = 1;
   for (int64_t n = 0; n < t->samples && v; n++)
