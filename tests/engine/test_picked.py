@@ -9,8 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import cockpit
 from cockpit.engine import conv_loops, formed, native, tangent_picked
 from cockpit.engine.graph import Graph
+from cockpit.engine.native import picked
 from cockpit.engine.native.picked import Grid, Picks, grid
 from cockpit.engine.tangent_picked import Picked
 from cockpit.engine.tangents import TangentProduct, chain_of
@@ -134,7 +136,8 @@ def test_halves_of_the_product_rule(case: Case, halves: str) -> None:
     torch.testing.assert_close(given.grid.weight(rows).double(), expected, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(sums.double(), given.dense(v).sum((0, 2, 3)), rtol=1e-4, atol=1e-4)
 
-    laid = given.picks.data((given.grid.rows(given.weight), v), (given.grid.rows(weight), u) if two else None)
+    other = (given.grid.rows(weight), u) if two else None
+    laid = given.picks.data((given.grid.rows(given.weight), v), other)
     expected = given.data(v, given.weight) + two * given.data(u, weight)
     torch.testing.assert_close(given.grid.signal(laid).double(), expected, rtol=1e-4, atol=1e-4)
 
@@ -264,6 +267,32 @@ def test_products_with_the_hessian_of_a_pooled_net(frozen: tuple[str, ...], orde
     slow = torch.autograd.grad(along, list(parameters.values()), retain_graph=True)
     torch.testing.assert_close(quick, torch.cat([part.flatten() for part in slow]), rtol=1e-3, atol=1e-5)
     assert product.agrees(product.parts(vector))
+
+
+def test_more_places_than_a_list_tells_apart_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results of the first layer have 5 channels of 25 places, of the second 8 of 9, of the third 4 of 1."""
+    x, y, model = torch.randn(6, 3, 12, 12), torch.arange(6) % 3, net()
+    model(x)
+    for limit, expected in ((26, 3), (25, 2), (8, 1), (4, 0)):
+        monkeypatch.setattr(picked, "LISTED", limit)
+        assert sum(isinstance(layer, Picked) for layer in product_of(model, x, y)[1].chain) == expected
+
+
+def test_places_that_cannot_be_listed_have_the_same_curvature(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, model, loss_fn = torch.randn(6, 3, 12, 12), torch.arange(6) % 3, net(), nn.CrossEntropyLoss()
+    model(x)
+    optimizer, found = torch.optim.SGD(model.parameters(), lr=0.0), list[float]()
+    made = list[int]()
+    monkeypatch.setattr(Picks, "_by_position", lambda self, make=Picks._by_position: made.append(1) or make(self))
+    for limit in (2**16, 1):
+        monkeypatch.setattr(picked, "LISTED", limit)
+        with cockpit.watch(model, optimizer, loss_fn, quantities=["HessTrace"], every=1, run=False) as pit:
+            made.clear()
+            loss_fn(model(x), y).backward()
+            optimizer.step()
+        found.append(pit.history.series("HessTrace")[0].value)
+        assert bool(made) == (limit > 1)
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
 def test_grids_are_made_once() -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from cockpit.engine import conv_kernels, kernels, native
 from cockpit.engine.filling import rounds
 from cockpit.engine.graph import Node, shapes
+from cockpit.engine.native.picked import listable
 from cockpit.engine.scattered import Scattered, picked
 from cockpit.engine.sending import ALL, Part
 from cockpit.engine.windows import Windows
@@ -91,7 +92,9 @@ def sum_of_squares(
 
 def by_loop(conv: Convolution, grad: Tensor | Scattered, signs: Tensor | None) -> tuple[Tensor, Tensor] | None:
     """The same and that of the bias, in one pass; None where there is no loop for it."""
-    if not isinstance(grad, Scattered) or conv.groups != 1 or not native.usable(conv.signal, grad.value):
+    if not isinstance(grad, Scattered) or conv.groups != 1 or not listable(grad.index.shape):
+        return None
+    if not native.usable(conv.signal, grad.value):
         return None
     picks = picked(grad, tuple(conv.signal.shape), conv.windows)
     rows, bias = picks.squares(picks.grid.images(conv.signal), grad.value, signs)

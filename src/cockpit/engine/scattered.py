@@ -85,6 +85,7 @@ def picked(grad: Scattered, shape: tuple[int, ...], windows: Windows) -> Picks:
     """What was picked of the result of a convolution of images, [N, C, H, W]: for loops that pass over the zeros."""
     found = grid(shape[1], shape[2:], *windows, grad.shape[2:])
     if found not in grad.picks:
-        grad.picks[found] = Picks(found, grad.index_or(found.positions))
+        index = grad.index.to(torch.int32)  # in half the memory
+        grad.picks[found] = Picks(found, index if grad.kept is None else torch.where(grad.kept, index, found.positions))
     return grad.picks[found]
 

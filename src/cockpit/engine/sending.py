@@ -18,6 +18,7 @@ from torch import Tensor
 from cockpit.engine import native
 from cockpit.engine.filling import fill
 from cockpit.engine.graph import Node, edge, family, shapes
+from cockpit.engine.native.picked import listable
 from cockpit.engine.pull import KEEPS, RESHAPES
 from cockpit.engine.scattered import Scattered, dense, picked
 from cockpit.engine.windows import Windows
@@ -219,7 +220,7 @@ def _convolution(node: Node, grad: Arrived, shape: tuple[int, ...], part: Part, 
 
 
 def _passes_over_zeros(node: Node, grad: Scattered) -> bool:
-    plain = not node._saved_transposed and node._saved_groups == 1
+    plain = not node._saved_transposed and node._saved_groups == 1 and listable(grad.index.shape)
     return plain and native.usable(node._saved_weight, grad.value)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from cockpit.engine import native
 from cockpit.engine.graph import shapes
-from cockpit.engine.native.picked import Pair
+from cockpit.engine.native.picked import Pair, listable
 from cockpit.engine.scattered import Scattered, picked
 from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Relu, Tangents
 from cockpit.engine.windows import Windows
@@ -23,6 +23,7 @@ class Picked(Layer):
         super().__init__(layers[0].node, layers[-1].weights, layers[-1].has_data)
         signal, weight = conv._saved_input.detach(), conv._saved_weight.detach()
         self._picks = picked(chosen(layers[:-1]), tuple(signal.shape), Windows.of(conv))
+        self._picks.settle(self.has_data)
         self._grid, self._size = self._picks.grid, tuple(shapes(self.node)[0])
         self._signal, self._rows = self._grid.images(signal), self._grid.rows(weight)
         self._images: Tensor | None = None  # velocities of the data and of the weights, as they were pushed
@@ -48,11 +49,10 @@ class Picked(Layer):
 
     def product_rule(self, grad: Tensor, own: Tangents) -> tuple[Tensor | None, Tangents]:
         """The backward of the layer, and the other half; both velocities have been pushed."""
-        slope = self.slope
         velocity, images, self._velocity, self._images = self._velocity, self._images, None, None
-        if slope is None or velocity is None:
+        if self.slope is None or velocity is None:
             return self._both(grad, None, None)
-        return self._both(grad, None if images is None else (images, slope), (velocity, slope))
+        return self._both(grad, None if images is None else (images, self.slope), (velocity, self.slope))
 
     def _both(self, grad: Tensor, moved: Pair | None, along: Pair | None) -> tuple[Tensor | None, Tangents]:
         found = Tangents()
@@ -89,5 +89,5 @@ def follows_a_convolution(layers: Sequence[Layer]) -> bool:
 
 def suits(layers: Sequence[Layer]) -> bool:
     """Whether layers, from the top down, can go as one."""
-    conv = layers[-1].node
-    return follows_a_convolution(layers) and native.usable(conv._saved_input, conv._saved_weight)
+    conv, listed = layers[-1].node, listable(shapes(layers[0].node)[0])
+    return listed and follows_a_convolution(layers) and native.usable(conv._saved_input, conv._saved_weight)

@@ -56,22 +56,30 @@ static inline const float *value(values v, int64_t n, int64_t o) { return v.at +
 typedef struct {
   const int32_t *count; /* [samples, channels, 2]: entries, repeats */
   const int32_t *at;    /* where the patch of an entry begins; of which entry a repeat is */
-  const int32_t *place;
+  const uint16_t *place;
   /* The entries of a sample in the order of their positions. */
   const int32_t *first;   /* [samples, positions + 1]: where those of a position begin */
   const int32_t *rank;    /* [samples, channels, places]: of an entry */
-  const int32_t *row;     /* [samples, channels * places]: where the weights of its channel begin, in that order */
+  const uint16_t *channel; /* [samples, channels * places]: in that order */
 } lists;
 
 typedef struct {
   int64_t entries, repeats; /* repeats begin at places - repeats */
-  const int32_t *at, *place, *rank;
+  const int32_t *at, *rank;
+  const uint16_t *place;
 } listed;
 
 static inline listed of_channel(const layout *l, const lists *all, int64_t n, int64_t o) {
   int64_t c = n * l->channels + o, from = c * l->places;
-  listed found = {all->count[2 * c], all->count[2 * c + 1], all->at + from, all->place + from, all->rank ? all->rank + from : 0};
+  listed found = {all->count[2 * c], all->count[2 * c + 1], all->at + from, all->rank ? all->rank + from : NULL,
+                  all->place + from};
   return found;
+}
+
+/* Of the entries of a sample in the order of their positions: where the weights of their channels begin. */
+static inline void where_rows_begin(const layout *l, const lists *all, int64_t n, int32_t *at) {
+  const uint16_t *channel = all->channel + n * l->channels * l->places;
+  for (int64_t e = 0; e < all->first[(n + 1) * (l->positions + 1) - 1]; e++) at[e] = (int32_t)(channel[e] * row(l));
 }
 
 /* Values of each entry in columns [from, from + each), the columns side by side; ``ordered``: by position. */

@@ -1,7 +1,9 @@
 """Calls of the loops for convolutions of which few results matter (``picked.h`` says how numbers lie)."""
 
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import product
+from math import prod
 from typing import Any
 
 import torch
@@ -111,6 +113,14 @@ class Grid:
 grid = lru_cache(64)(Grid)
 
 
+LISTED = 2**16  # channels and places that a list can tell apart
+
+
+def listable(shape: Sequence[int]) -> bool:
+    """Whether places [N, O, *S] can be listed."""
+    return max(shape[1], prod(shape[2:])) < LISTED
+
+
 class Picks:
     """The places of each channel that matter, [N, O, S]: positions of a grid, or its number of positions for none.
 
@@ -121,15 +131,21 @@ class Picks:
         self.grid, self._shape = grid, tuple(index.shape)
         self._index: Tensor | None = index.to(torch.int32).contiguous()
         self._given = grid.head(*index.shape[1:]), len(index)
-        self._own = _list(*index.shape[:2], 2), _list(*index.shape), _list(*index.shape)
+        self._own = _list(*index.shape[:2], 2), _list(*index.shape), _list(*index.shape, kind=torch.int16)
         call("picked_by_channel", *self._given, self._index, *self._own, threads())
         self._ordered: tuple[Tensor, ...] = ()
+
+    def settle(self, data: bool) -> None:
+        """Let go of what lists are made of; ``data``: gradients of images will be asked for."""
+        if data:
+            self._by_position()
+        self._index = None
 
     def _by_position(self) -> tuple[Tensor, ...]:
         """All lists; gradients of images need those by position, too."""
         if not self._ordered:
-            samples, channels, places = self._shape
-            more = _list(samples, self.grid.positions + 1), _list(*self._shape), _list(samples, channels * places)
+            samples = self._shape[0]
+            more = _list(samples, self.grid.positions + 1), _list(*self._shape), _list(*self._shape, kind=torch.int16)
             call("picked_by_position", *self._given, self._index, *self._own, *more, threads())
             self._ordered, self._index = more, None
         return *self._own, *self._ordered
@@ -192,5 +208,5 @@ def _numbers(*shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
-def _list(*shape: int) -> Tensor:
-    return torch.empty(shape, dtype=torch.int32, device="cpu")
+def _list(*shape: int, kind: torch.dtype = torch.int32) -> Tensor:
+    return torch.empty(shape, dtype=kind, device="cpu")

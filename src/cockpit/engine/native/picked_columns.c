@@ -88,7 +88,7 @@ static void squares_of(void *given, int64_t begin, int64_t end, int which) {
 /* Add sum_nk sign_kn g_nk^2 to ``found``, [channels, row], for g_nk = sum_s v_kns x_ns; the same without x to ``sums``,
  * [channels]. ``signs`` may be NULL. */
 int picked_squares(const int64_t *given, int64_t samples, const float *images, const int32_t *count, const int32_t *at,
-                   const int32_t *place, const float *v, const int64_t *steps, int64_t columns, const float *signs,
+                   const uint16_t *place, const float *v, const int64_t *steps, int64_t columns, const float *signs,
                    float *found, float *sums, int threads) {
   task all = {.l = read_layout(given), .samples = samples, .columns = columns, .images = images, .signs = signs,
               .picked = {.count = count, .at = at, .place = place}, .v = {v, steps}, .found = found, .sums = sums};
@@ -108,27 +108,30 @@ static void back_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
   const layout *l = &t->l;
   int64_t all = l->channels * l->places, most = even(t->columns, MOST);
+  int32_t *at = malloc(sizeof(int32_t) * (size_t)all);
   float *v = malloc(sizeof(float) * (size_t)(all * most));
   (void)which;
-  if (!v) t->failed = 1;
-  for (int64_t n = begin; n < end && v; n++) {
+  if (!at || !v) t->failed = 1;
+  for (int64_t n = begin; n < end && at && v; n++) {
+    where_rows_begin(l, &t->picked, n, at);
     for (int64_t k = 0; k < t->columns; k += most) {
       int64_t each = smaller(most, t->columns - k);
       for (int64_t o = 0; o < l->channels; o++) gather(l, of_channel(l, &t->picked, n, o), t->v, n, o, k, each, 1, v);
       float *image = t->found + (n * t->columns + k) * l->image;
       memset(image, 0, sizeof(float) * (size_t)(each * l->image));
-      lay(t, t->picked.first + n * (l->positions + 1), each, t->picked.row + n * all, v, image);
+      lay(t, t->picked.first + n * (l->positions + 1), each, at, v, image);
     }
   }
+  free(at);
   free(v);
 }
 
 /* Put the gradients of the data into ``found``, [samples, columns, image]: sum_s v_kns w_s, each where its patch lies. */
 int picked_back(const int64_t *given, int64_t samples, const float *rows, const int32_t *count, const int32_t *at,
-                const int32_t *place, const int32_t *first, const int32_t *rank, const int32_t *row, const float *v,
+                const uint16_t *place, const int32_t *first, const int32_t *rank, const uint16_t *channel, const float *v,
                 const int64_t *steps, int64_t columns, float *found, int threads) {
   task all = {.l = read_layout(given), .samples = samples, .columns = columns, .rows = rows,
-              .picked = {count, at, place, first, rank, row}, .v = {v, steps}, .found = found};
+              .picked = {count, at, place, first, rank, channel}, .v = {v, steps}, .found = found};
   spread(back_of, &all, samples, threads);
   return all.failed;
 }

@@ -7,7 +7,8 @@ int64_t picked_width(void) { return WIDTH; }
 typedef struct {
   layout l;
   const int32_t *index;
-  int32_t *count, *at, *place, *first, *rank, *row;
+  int32_t *count, *at, *first, *rank;
+  uint16_t *place, *channel;
   int failed;
 } task;
 
@@ -16,13 +17,14 @@ typedef struct {
 static int32_t list_channel(const task *t, int64_t c, int32_t *seen, int32_t before) {
   const layout *l = &t->l;
   const int32_t *index = t->index + c * l->places;
-  int32_t *at = t->at + c * l->places, *place = t->place + c * l->places, entries = 0, repeats = 0;
+  int32_t *at = t->at + c * l->places, entries = 0, repeats = 0;
+  uint16_t *place = t->place + c * l->places;
   for (int64_t s = 0; s < l->places; s++) {
     int there = index[s] < l->positions;
     int32_t known = seen[index[s]] - before;
     int again = there & (known >= 0), to = again ? (int32_t)l->places - 1 - repeats : entries;
     at[to] = again ? known : (int32_t)l->patches[there ? index[s] : 0];
-    place[to] = (int32_t)s;
+    place[to] = (uint16_t)s;
     seen[index[s]] = before + (again ? known : entries);
     repeats += again;
     entries += there & !again;
@@ -46,8 +48,8 @@ static void by_channel_of(void *given, int64_t begin, int64_t end, int which) {
 
 /* Fill ``count``, ``at`` and ``place`` of lists. Where nothing was picked, an index, [samples, channels, places], says the
  * number of positions, which is none of them. */
-int picked_by_channel(const int64_t *given, int64_t samples, const int32_t *index, int32_t *count, int32_t *at, int32_t *place,
-                      int threads) {
+int picked_by_channel(const int64_t *given, int64_t samples, const int32_t *index, int32_t *count, int32_t *at,
+                      uint16_t *place, int threads) {
   task all = {.l = read_layout(given), .index = index, .count = count, .at = at, .place = place};
   spread(by_channel_of, &all, samples, threads);
   return all.failed;
@@ -67,7 +69,7 @@ static void by_position_of(void *given, int64_t begin, int64_t end, int which) {
         int64_t from = (n * l->channels + o) * l->places;
         for (int64_t e = 0; e < p.entries; e++) {
           int32_t *next = first + t->index[from + p.place[e]];
-          if (filling) t->row[n * l->channels * l->places + (t->rank[from + e] = *next)] = (int32_t)(o * row(l));
+          if (filling) t->channel[n * l->channels * l->places + (t->rank[from + e] = *next)] = (uint16_t)o;
           ++*next;
         }
       }
@@ -82,10 +84,11 @@ static void by_position_of(void *given, int64_t begin, int64_t end, int which) {
   }
 }
 
-/* Fill ``first``, ``rank`` and ``row`` of lists that have the others. */
-int picked_by_position(const int64_t *given, int64_t samples, const int32_t *index, int32_t *count, int32_t *at, int32_t *place,
-                       int32_t *first, int32_t *rank, int32_t *row, int threads) {
-  task all = {read_layout(given), index, count, at, place, first, rank, row, 0};
+/* Fill ``first``, ``rank`` and ``channel`` of lists that have the others. */
+int picked_by_position(const int64_t *given, int64_t samples, const int32_t *index, int32_t *count, int32_t *at,
+                       uint16_t *place, int32_t *first, int32_t *rank, uint16_t *channel, int threads) {
+  task all = {.l = read_layout(given), .index = index, .count = count, .at = at, .first = first, .rank = rank,
+              .place = place, .channel = channel};
   spread(by_position_of, &all, samples, threads);
   return all.failed;
 }

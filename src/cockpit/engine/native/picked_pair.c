@@ -83,7 +83,7 @@ static void forward(const task *t, int64_t n, int64_t o, int k, int fresh, float
   listed p = of_channel(l, &t->picked, n, o);
   for (int64_t e = 0, each = even(p.entries + !p.entries, 8); e < p.entries; e += each) {
     int64_t m = smaller(each, p.entries - e);
-    const int32_t *place = p.place + e;
+    const uint16_t *place = p.place + e;
     eight more = {0};
     if (x) more = all[m](l, p.at + e, w, x);
     more += bias;
@@ -115,7 +115,7 @@ static void forward_of(void *given, int64_t begin, int64_t end, int which) {
 
 /* Put bias_o + <x_s, w_o> + <y_s, u_o> into ``found``, [samples, places, channels]; zero where nothing was picked. */
 int picked_forward(const int64_t *given, int64_t samples, const float *x, const float *w, const float *y, const float *u,
-                   const float *bias, const int32_t *count, const int32_t *at, const int32_t *place, float *found,
+                   const float *bias, const int32_t *count, const int32_t *at, const uint16_t *place, float *found,
                    int threads) {
   task all = {.l = read_layout(given), .samples = samples, .data = {x, y}, .rows = {w, u}, .bias = bias,
               .picked = {.count = count, .at = at, .place = place}, .found = found};
@@ -155,16 +155,15 @@ static void weights_of(void *given, int64_t begin, int64_t end, int which) {
 /* Add sum_ns v_ns x_ns + u_ns y_ns to ``found``, [channels, row], and sum_ns v_ns to ``sums``; ``y`` may be NULL. */
 int picked_weights(const int64_t *given, int64_t samples, const float *x, const float *v, const int64_t *steps,
                    const float *y, const float *u, const int64_t *others, const int32_t *count, const int32_t *at,
-                   const int32_t *place, float *found, float *sums, int threads) {
+                   const uint16_t *place, float *found, float *sums, int threads) {
   task all = {.l = read_layout(given), .samples = samples, .data = {x, y}, .v = {{v, steps}, {u, others}},
               .picked = {.count = count, .at = at, .place = place}, .found = found, .sums = sums};
   spread(weights_of, &all, all.l.channels, threads);
   return all.failed;
 }
 
-static void data(const task *t, int64_t n, int k, const float *v) {
+static void data(const task *t, int64_t n, int k, const int32_t *at, const float *v) {
   const layout *l = &t->l;
-  const int32_t *at = t->picked.row + n * l->channels * l->places;
   const int32_t *first = t->picked.first + n * (l->positions + 1);
   float *image = t->found + n * l->image;
   int64_t most = CACHE / (l->channels * WIDTH * (int64_t)sizeof(float));
@@ -180,27 +179,31 @@ static void data(const task *t, int64_t n, int k, const float *v) {
 static void data_of(void *given, int64_t begin, int64_t end, int which) {
   task *t = given;
   const layout *l = &t->l;
-  float *v = malloc(sizeof(float) * (size_t)(l->channels * l->places));
+  size_t most = (size_t)(l->channels * l->places);
+  int32_t *at = malloc(sizeof(int32_t) * most);
+  float *v = malloc(sizeof(float) * most);
   (void)which;
-  if (!v) t->failed = 1;
-  for (int64_t n = begin; n < end && v; n++) {
+  if (!at || !v) t->failed = 1;
+  for (int64_t n = begin; n < end && at && v; n++) {
+    where_rows_begin(l, &t->picked, n, at);
     memset(t->found + n * l->image, 0, sizeof(float) * (size_t)l->image);
     for (int k = 0; k < 2; k++)
       if (t->rows[k]) {
         for (int64_t o = 0; o < l->channels; o++) gather(l, of_channel(l, &t->picked, n, o), t->v[k], n, o, 0, 1, 1, v);
-        data(t, n, k, v);
+        data(t, n, k, at, v);
       }
   }
+  free(at);
   free(v);
 }
 
 /* Put sum_s v_ns w_s + u_ns z_s, each where its patch lies, into ``found``, [samples, image]. */
 int picked_data(const int64_t *given, int64_t samples, const float *w, const float *v, const int64_t *steps,
                 const float *z, const float *u, const int64_t *others, const int32_t *count, const int32_t *at,
-                const int32_t *place, const int32_t *first, const int32_t *rank, const int32_t *row, float *found,
+                const uint16_t *place, const int32_t *first, const int32_t *rank, const uint16_t *channel, float *found,
                 int threads) {
   task all = {.l = read_layout(given), .samples = samples, .rows = {w, z}, .v = {{v, steps}, {u, others}},
-              .picked = {count, at, place, first, rank, row}, .found = found};
+              .picked = {count, at, place, first, rank, channel}, .found = found};
   spread(data_of, &all, samples, threads);
   return all.failed;
 }
