@@ -156,6 +156,26 @@ def test_products_of_inner_products_of_all_pairs(samples: int, rows: int, column
     assert torch.equal(norms, again[1])
 
 
+@pytest.mark.parametrize(
+    ("samples", "others", "rows", "columns"),
+    [(1, 1, 1, 1), (3, 2, 5, 2), (16, 33, 8, 9), (17, 1, 130, 1), (31, 16, 257, 16), (128, 100, 784, 300)],
+)
+def test_products_of_inner_products_of_two_batches(samples: int, others: int, rows: int, columns: int) -> None:
+    row, col = numbers((samples, rows + 3), "plain")[:, :rows], numbers((columns, samples), "plain").mT
+    other_row, other_col = 1 + numbers((others, rows), "plain"), numbers((others, columns), "plain")
+    each = (row.double() @ other_row.double().mT) * (col.double() @ other_col.double().mT)
+    scale = float(each.abs().sum(1).max())
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            found = native.cross_products((row, col), (other_row, other_col), 0.25)
+            torch.testing.assert_close(found.double(), 0.25 * each.sum(1), rtol=0, atol=1e-6 * scale)
+            assert torch.equal(found, native.cross_products((row, col), (other_row, other_col), 0.25))
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize(("size", "count", "kept"), [(5, 1, 1), (512, 3, 3), (513, 4, 2), (200_003, 8, 4)])
 def test_rows_are_mixed_in_their_own_place(size: int, count: int, kept: int) -> None:
     rows, mix = numbers((count, size), "plain"), numbers((count, kept), "plain").mT

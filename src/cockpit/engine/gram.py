@@ -29,8 +29,10 @@ def dot_mean(form: Factored, other: Factored, coefficient: float = 1.0) -> Tenso
     row, col, other_row, other_col = (
         wide(factor[:, 0]).flatten(0, 1) for factor in (form.row, form.col, other.row, other.col)
     )
-    step = max(1, BLOCK // max(1, len(other_row)))
     factor = form.factor * other.factor / other.samples * coefficient
+    if len(row) == form.samples and _near(row, col, other_row, other_col):
+        return native.cross_products((row, col), (other_row, other_col), factor)
+    step = max(1, BLOCK // max(1, len(other_row)))
     pieces = zip(row.split(step), col.split(step), strict=True)
     parts = [sum_rows(r @ other_row.mT, c @ other_col.mT, factor) for r, c in pieces]
     each = parts[0] if len(parts) == 1 else torch.cat(parts)  # [N * T]
@@ -39,11 +41,17 @@ def dot_mean(form: Factored, other: Factored, coefficient: float = 1.0) -> Tenso
 
 def mean_and_norms(row: Tensor, col: Tensor) -> tuple[Tensor, Tensor]:
     """<g_n, mean g> and ||g_n||^2 for g_n = row_n col_n^T."""
-    if max(row.numel(), col.numel()) <= NEAR and native.usable(row, col):
+    if _near(row, col, row, col):
         return native.pair_products(row, col, 1 / len(row))
     rows, columns = row @ row.mT, col @ col.mT
     norms = times(rows.diagonal(), columns.diagonal())
     return sum_rows(rows, columns, 1 / len(row)), norms
+
+
+def _near(row: Tensor, col: Tensor, other_row: Tensor, other_col: Tensor) -> bool:
+    """Whether a loop can make all inner products, which are no more numbers than the rows have."""
+    largest = max(row.numel(), col.numel(), other_row.numel(), other_col.numel(), len(row) * len(other_row))
+    return largest <= NEAR and native.usable(row, col, other_row, other_col)
 
 
 def sum_rows(one: Tensor, other: Tensor, factor: float = 1.0) -> Tensor:

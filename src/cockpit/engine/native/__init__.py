@@ -20,6 +20,7 @@ __all__ = [
     "Pointers",
     "centres",
     "cross_entropy",
+    "cross_products",
     "joint_counts",
     "mix_rows",
     "moments",
@@ -48,7 +49,7 @@ __all__ = [
 
 FEW = 2**12  # numbers up to which torch takes longer to begin than a loop to end
 
-PANEL = 16  # rows whose numbers are laid out side by side
+PANEL, DEEP = 16, 128  # rows whose numbers are laid out side by side, columns that are at a time
 SIDE_BY_SIDE = 8  # products that are compared at once; where signs decide, even more
 
 _room = partial(torch.empty, dtype=torch.float64, device=torch.device("cpu"))  # whatever the user's defaults are
@@ -128,13 +129,39 @@ def row_products(one: Tensor, other: Tensor, factor: float = 1.0) -> Tensor:
 
 def pair_products(row: Tensor, col: Tensor, factor: float) -> tuple[Tensor, Tensor]:
     """factor * sum_m <row_n, row_m> <col_n, col_m>, and <row_n, row_n> <col_n, col_n>; [N] each."""
-    row, col = _rows(row), _rows(col)
-    samples, width = len(row), row.shape[1] + col.shape[1]
-    sums, norms = _room(2, samples, dtype=torch.float32).unbind()
-    room = _room(-(-samples // PANEL) * PANEL, width, dtype=torch.float32)
-    sizes = row, row.stride(0), row.shape[1], col, col.stride(0), col.shape[1], samples
-    call("pair_products", *sizes, factor, sums, norms, room, _threads(samples * width))
+    sums, norms = _room(2, len(row), dtype=torch.float32).unbind()
+    _all_pairs((row, col), None, factor, sums, norms)
     return sums, norms
+
+
+def cross_products(mine: tuple[Tensor, Tensor], others: tuple[Tensor, Tensor], factor: float) -> Tensor:
+    """factor * sum_m <row_n, row'_m> <col_n, col'_m> for rows and columns of two batches; [N]."""
+    sums = _room(len(mine[0]), dtype=torch.float32)
+    _all_pairs(mine, others, factor, sums, None)
+    return sums
+
+
+def _all_pairs(
+    mine: tuple[Tensor, Tensor],
+    others: tuple[Tensor, Tensor] | None,
+    factor: float,
+    sums: Tensor,
+    norms: Tensor | None,
+) -> None:
+    given = [_rows(matrix) for matrix in (*mine, *(others or mine))]
+    row, col, other = given[0], given[1], given[2]
+    steps, threads = whole_numbers([matrix.stride(0) for matrix in given]), _threads(row.numel() + col.numel())
+    room = _room(threads, _pair_room(len(row), len(other)), dtype=torch.float32)
+    sizes = row.shape[1], col.shape[1], len(row), len(other)
+    matrices = given if others else (row, col, None, None)
+    call("pair_products", *matrices, steps, *sizes, factor, sums, norms, room, threads)
+
+
+@cache
+def _pair_room(count: int, others: int) -> int:
+    """Numbers of each thread (see ``pairs.c``)."""
+    panels, theirs = -(-count // PANEL), -(-others // PANEL)
+    return 2 * panels * theirs * PANEL**2 + (panels + theirs) * PANEL * DEEP
 
 
 def moments(rows: Tensor, weights: Tensor | None = None) -> Tensor:

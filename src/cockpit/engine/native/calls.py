@@ -19,7 +19,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "joint_counts": [*[POINTER, WHOLE] * 2, POINTER, *[WHOLE] * 3, *BINS, *BINS, POINTER, FLAG],
     "pair_counts": [POINTER, *[WHOLE] * 3, POINTER, WHOLE, *BINS, POINTER, FLAG],
     "scan": [POINTER, *[WHOLE] * 3, POINTER, WHOLE, *BINS, POINTER, POINTER, WHOLE, POINTER, POINTER, FLAG],
-    "pair_products": [*[POINTER, WHOLE, WHOLE] * 2, WHOLE, DOUBLE, *[POINTER] * 3, FLAG],
+    "pair_products": [*[POINTER] * 5, *[WHOLE] * 4, DOUBLE, *[POINTER] * 3, FLAG],
     "row_products": [*[POINTER, WHOLE] * 2, WHOLE, WHOLE, DOUBLE, POINTER],
     "moments": [POINTER, FLAG, POINTER, WHOLE, WHOLE, POINTER],
     "row_sums": [POINTER, WHOLE, WHOLE, POINTER],

@@ -1,6 +1,8 @@
-/* Inner products of all pairs of rows of two matrices at a time, of which only half is made: <r_n, r_m> <c_n, c_m>.
+/* Products of inner products of all pairs of rows, of two matrices at a time: <r_n, r'_m> <c_n, c'_m>. If both are the same
+ * rows, half of the pairs is made.
  *
- * Rows are first laid out in panels: the numbers of PANEL rows at one place side by side. */
+ * Each thread takes some columns of both matrices, so that none reads what another wrote. Rows are laid out in panels, DEEP
+ * columns at a time: the numbers of PANEL rows at one place side by side. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,23 +17,23 @@
 #define WIDTH LANES
 #define TALL 4
 #endif
-#define DEEP 128 /* numbers of a row, so that two panels stay in the innermost cache */
+#define DEEP 128 /* so that two panels stay in the innermost cache */
 #define REGISTERS (PANEL / WIDTH)
+#define BLOCK_OF_PAIRS (PANEL * PANEL)
 
 typedef float many __attribute__((vector_size(4 * WIDTH)));
 typedef float many_anywhere __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
 typedef struct {
-  const float *rows;
-  int64_t step, size;
-  float *panels; /* [panels, size, PANEL] */
-} matrix;
+  const float *rows[2]; /* of both matrices */
+  int64_t step[2], count, panels;
+} side;
 
 typedef struct {
-  matrix both[2];
-  int64_t count, panels;
-  double *sums; /* [shares, panels * PANEL] */
-  float *norms;
+  side sides[2];
+  int same; /* both sides */
+  int64_t size[2], pairs, each; /* columns; pairs of panels; numbers of each share's room */
+  float *room;
 } task;
 
 #if LANES == 8
@@ -54,31 +56,26 @@ static inline void transpose(floats x[LANES]) {
 }
 #endif
 
-static void lay_out(void *given, int64_t begin, int64_t end, int which) {
-  (void)which;
-  task *t = given;
-  for (int64_t turn = begin; turn < end; turn++) {
-    matrix *m = t->both + turn % 2;
-    int64_t panel = turn / 2;
-    float *to = m->panels + panel * m->size * PANEL;
-    for (int64_t r = 0; r < PANEL; r += LANES) {
-      const float *from[LANES];
-      int64_t k = 0, last = t->count - 1;
-      for (int i = 0; i < LANES; i++) { /* beyond the last row, that one: nobody reads what comes of it */
-        int64_t n = panel * PANEL + r + i;
-        from[i] = m->rows + (n < last ? n : last) * m->step;
-      }
-#if LANES == 8
-      for (; k + LANES <= m->size; k += LANES) {
-        floats x[LANES];
-        for (int i = 0; i < LANES; i++) x[i] = load(from[i] + k);
-        transpose(x);
-        for (int i = 0; i < LANES; i++) *(loose *)(to + (k + i) * PANEL + r) = x[i];
-      }
-#endif
-      for (; k < m->size; k++)
-        for (int i = 0; i < LANES; i++) to[k * PANEL + r + i] = from[i][k];
+/* Columns [k, k + deep) of one matrix, [panels, DEEP, PANEL]. */
+static void lay_out(const side *all, int which, int64_t k, int64_t deep, float *to) {
+  for (int64_t first = 0; first < all->panels * PANEL; first += LANES) {
+    const float *from[LANES];
+    float *here = to + first / PANEL * PANEL * DEEP + first % PANEL;
+    int64_t j = 0, last = all->count - 1;
+    for (int i = 0; i < LANES; i++) { /* beyond the last row, that one: nobody reads what comes of it */
+      int64_t n = first + i < last ? first + i : last;
+      from[i] = all->rows[which] + n * all->step[which] + k;
     }
+#if LANES == 8
+    for (; j + LANES <= deep; j += LANES) {
+      floats x[LANES];
+      for (int i = 0; i < LANES; i++) x[i] = load(from[i] + j);
+      transpose(x);
+      for (int i = 0; i < LANES; i++) *(loose *)(here + (j + i) * PANEL) = x[i];
+    }
+#endif
+    for (; j < deep; j++)
+      for (int i = 0; i < LANES; i++) here[j * PANEL + i] = from[i][j];
   }
 }
 
@@ -102,57 +99,76 @@ static inline void meet(const float *tall, const float *wide, int64_t deep, floa
     for (int j = 0; j < REGISTERS; j++) *(many_anywhere *)(found[i] + j * WIDTH) += s[i][j];
 }
 
-static void meet_all(const matrix *m, int64_t one, int64_t other, float found[PANEL][PANEL]) {
-  memset(found, 0, sizeof(float) * PANEL * PANEL);
-  for (int64_t k = 0; k < m->size; k += DEEP) {
-    int64_t deep = m->size - k < DEEP ? m->size - k : DEEP;
-    const float *tall = m->panels + (one * m->size + k) * PANEL, *wide = m->panels + (other * m->size + k) * PANEL;
-    for (int i = 0; i < PANEL; i += TALL) meet(tall + i, wide, deep, found + i);
-  }
+/* Add the inner products of columns [k, k + deep) of one matrix to those of all pairs of panels. */
+static void meet_all(const task *t, int which, int64_t k, int64_t deep, float *found, float *laid) {
+  const side *mine = t->sides, *theirs = t->sides + 1;
+  float *others = t->same ? laid : laid + mine->panels * PANEL * DEEP;
+  lay_out(mine, which, k, deep, laid);
+  if (!t->same) lay_out(theirs, which, k, deep, others);
+  for (int64_t one = 0; one < mine->panels; one++)
+    for (int64_t other = t->same ? one : 0; other < theirs->panels; other++, found += BLOCK_OF_PAIRS)
+      for (int i = 0; i < PANEL; i += TALL)
+        meet(laid + one * PANEL * DEEP + i, others + other * PANEL * DEEP, deep, (float(*)[PANEL])found + i);
 }
 
+/* The share of some columns of both matrices, counted through. */
 static void multiply(void *given, int64_t begin, int64_t end, int which) {
-  task *t = given;
-  double *sums = t->sums + which * t->panels * PANEL;
-  float r[PANEL][PANEL], c[PANEL][PANEL];
-  int64_t one = 0, other = 0;
-  for (int64_t pair = 0; pair < end; pair++, other++) { /* one <= other */
-    if (other == t->panels) other = ++one;
-    if (pair < begin) continue;
-    meet_all(t->both, one, other, r);
-    meet_all(t->both + 1, one, other, c);
-    int64_t tall = t->count - one * PANEL, wide = t->count - other * PANEL;
-    for (int i = 0; i < PANEL && i < tall; i++) {
-      double total = 0;
-      for (int j = 0; j < PANEL && j < wide; j++) {
-        double product = (double)r[i][j] * c[i][j];
-        total += product;
-        if (one != other) sums[other * PANEL + j] += product;
-      }
-      sums[one * PANEL + i] += total;
-      if (one == other) t->norms[one * PANEL + i] = r[i][i] * c[i][i];
-    }
+  const task *t = given;
+  int64_t size = t->pairs * BLOCK_OF_PAIRS, before = 0;
+  float *found = t->room + which * t->each;
+  memset(found, 0, sizeof(float) * 2 * (size_t)size);
+  for (int m = 0; m < 2; before += t->size[m++]) {
+    int64_t last = end - before < t->size[m] ? end - before : t->size[m];
+    for (int64_t k = begin > before ? begin - before : 0; k < last; k += DEEP)
+      meet_all(t, m, k, last - k < DEEP ? last - k : DEEP, found + m * size, found + 2 * size);
   }
 }
 
-/* sums_n = factor * sum_m <r_n, r_m> <c_n, c_m>, norms_n = <r_n, r_n> <c_n, c_n>. ``room`` for the panels of both. */
-int pair_products(const float *one, int64_t one_step, int64_t one_size, const float *other, int64_t other_step,
-                  int64_t other_size, int64_t count, double factor, float *sums, float *norms, float *room,
-                  int threads) {
-  if (threads > THREADS) threads = THREADS;
-  if (threads < 1) threads = 1;
-  int64_t panels = (count + PANEL - 1) / PANEL, padded = panels * PANEL;
-  double *found = calloc((size_t)(threads * padded), sizeof(double));
-  if (!found) return 1;
-  task t = {{{one, one_step, one_size, room}, {other, other_step, other_size, room + padded * one_size}},
-            count, panels, found, norms};
-  spread(lay_out, &t, 2 * panels, threads);
-  spread(multiply, &t, panels * (panels + 1) / 2, threads);
-  for (int64_t n = 0; n < count; n++) {
-    double total = 0;
-    for (int k = 0; k < threads; k++) total += found[k * padded + n];
-    sums[n] = (float)(factor * total);
+/* The products of one pair of panels, whose inner products all shares have made in part. */
+static void combine(const task *t, int shares, int64_t pair, float r[PANEL][PANEL], float c[PANEL][PANEL]) {
+  float *found[2] = {&r[0][0], &c[0][0]};
+  for (int m = 0; m < 2; m++) {
+    const float *parts = t->room + (m * t->pairs + pair) * BLOCK_OF_PAIRS;
+    memcpy(found[m], parts, sizeof(float) * BLOCK_OF_PAIRS);
+    for (int k = 1; k < shares; k++)
+      for (int i = 0; i < BLOCK_OF_PAIRS; i++) found[m][i] += parts[k * t->each + i];
   }
+}
+
+/* sums_n = factor * sum_m <r_n, r'_m> <c_n, c'_m>; r' and c' may be NULL: the same as r and c. Then norms_n = <r_n, r_n>
+ * <c_n, c_n>. ``steps``: from one row of r, c, r', c' to the next. ``room`` for each thread: 2 * PANEL^2 for each pair of panels,
+ * PANEL * DEEP for each panel of both sides. */
+int pair_products(const float *r, const float *c, const float *r_other, const float *c_other, const int64_t *steps,
+                  int64_t r_size, int64_t c_size, int64_t count, int64_t others, double factor, float *sums, float *norms,
+                  float *room, int threads) {
+  int same = !r_other;
+  side mine = {{r, c}, {steps[0], steps[1]}, count, (count + PANEL - 1) / PANEL};
+  side theirs = {{r_other, c_other}, {steps[2], steps[3]}, others, (others + PANEL - 1) / PANEL};
+  task t = {{mine, same ? mine : theirs}, same, {r_size, c_size}, 0, 0, room};
+  t.pairs = same ? mine.panels * (mine.panels + 1) / 2 : mine.panels * theirs.panels;
+  t.each = 2 * mine.panels * theirs.panels * BLOCK_OF_PAIRS + (mine.panels + theirs.panels) * PANEL * DEEP;
+  int shares = threads > THREADS ? THREADS : threads < 1 ? 1 : threads;
+  if (shares > r_size + c_size) shares = (int)(r_size + c_size);
+  double *found = calloc((size_t)(mine.panels * PANEL), sizeof(double));
+  if (!found) return 1;
+  spread(multiply, &t, r_size + c_size, shares);
+  float rows[PANEL][PANEL], columns[PANEL][PANEL];
+  for (int64_t one = 0, pair = 0; one < mine.panels; one++)
+    for (int64_t other = same ? one : 0; other < t.sides[1].panels; other++, pair++) {
+      combine(&t, shares, pair, rows, columns);
+      int64_t tall = count - one * PANEL, wide = t.sides[1].count - other * PANEL;
+      for (int i = 0; i < PANEL && i < tall; i++) {
+        double total = 0;
+        for (int j = 0; j < PANEL && j < wide; j++) {
+          double product = (double)rows[i][j] * columns[i][j];
+          total += product;
+          if (same && one != other) found[other * PANEL + j] += product;
+        }
+        found[one * PANEL + i] += total;
+        if (same && one == other) norms[one * PANEL + i] = rows[i][i] * columns[i][i];
+      }
+    }
+  for (int64_t n = 0; n < count; n++) sums[n] = (float)(factor * found[n]);
   free(found);
   return 0;
 }
