@@ -33,9 +33,8 @@ def chain(*layers: nn.Module, frozen: tuple[str, ...] = ()) -> nn.Module:
 
 
 def mlp(bias: bool = True, frozen: tuple[str, ...] = ()) -> nn.Module:
-    return chain(
-        nn.Linear(20, 18, bias=bias), nn.ReLU(), nn.Linear(18, 16, bias=bias), nn.ReLU(), nn.Linear(16, 4), frozen=frozen
-    )
+    layers = nn.Linear(20, 18, bias=bias), nn.ReLU(), nn.Linear(18, 16, bias=bias), nn.ReLU(), nn.Linear(16, 4)
+    return chain(*layers, frozen=frozen)
 
 
 NETS = {
@@ -145,7 +144,8 @@ def test_inputs_that_are_zero_or_alike() -> None:
     for x in (torch.zeros(4, 20), torch.ones(4, 20), torch.randn(1, 20).expand(4, 20)):
         product, slow = whole_product(model, x.double(), torch.arange(4))
         vector, quick = some(slow), Confined(product, dict(confined._worthwhile(product)))
-        torch.testing.assert_close(quick.widen(quick.flat(quick.narrow(vector))), slow.flat(vector), atol=1e-12, rtol=1e-9)
+        found = quick.widen(quick.flat(quick.narrow(vector)))
+        torch.testing.assert_close(found, slow.flat(vector), atol=1e-12, rtol=1e-9)
 
 
 def test_what_is_not_finite_is_said() -> None:

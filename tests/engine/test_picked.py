@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import cockpit
-from cockpit.engine import conv_loops, formed, native, tangent_picked
+from cockpit.engine import conv_loops, formed, native
 from cockpit.engine.graph import Graph
 from cockpit.engine.native import picked
 from cockpit.engine.native.picked import Grid, Picks, grid

@@ -1,9 +1,10 @@
 """The search for the largest eigenvalue, confined to what a batch can move.
 
-The gradient of a linear layer's weight is a^T d, with data a, [N, in], and slopes d, [N, out]; however both move, it moves
-by a^T d' + a'^T d. Directions orthogonal to all of these move nothing, the Hessian is zero there. With fewer samples than
-rows and columns few directions are left, and they have coordinates: with orthonormal rows q and p that span those of a
-and of d, v = q^T b + c p with q c = 0 is as long as (b, c). In coordinates the weight is the only matrix of its size.
+The gradient of a linear layer's weight is a^T d, with data a, [N, in], and slopes d, [N, out]; however both move, it
+moves by a^T d' + a'^T d. Directions orthogonal to all of these move nothing, the Hessian is zero there. With fewer
+samples than rows and columns few directions are left, and they have coordinates: with orthonormal rows q and p that
+span those of a and of d, v = q^T b + c p with q c = 0 is as long as (b, c). In coordinates nothing but the weight
+itself is of its size.
 """
 
 from collections import Counter
@@ -132,7 +133,7 @@ class Narrow(Linear):
 
     def push(self, data: Tensor | None, own: Tangents) -> Tensor:
         """One term for each factor; q c = 0, so the data see b alone."""
-        found = self._inputs.sizes @ self._split(own[self._weight])[0]
+        found: Tensor = self._inputs.sizes @ self._split(own[self._weight])[0]
         if data is not None:
             found.addmm_(data, self.node._saved_mat2)
         return found.add_(own[0]) if self._bias in own else found
@@ -174,7 +175,7 @@ class Narrow(Linear):
 
 
 class _Rows:
-    """[N, k] as sizes @ basis; the rows of the basis are orthonormal, and there are N of them, or k if that is fewer."""
+    """[N, k] as sizes @ basis; the rows of the basis are orthonormal, and N of them, or k if that is fewer."""
 
     def __init__(self, rows: Tensor) -> None:
         columns, sizes = torch.linalg.qr(rows.detach().mT)

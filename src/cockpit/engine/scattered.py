@@ -88,4 +88,3 @@ def picked(grad: Scattered, shape: tuple[int, ...], windows: Windows) -> Picks:
         index = grad.index.to(torch.int32)  # in half the memory
         grad.picks[found] = Picks(found, index if grad.kept is None else torch.where(grad.kept, index, found.positions))
     return grad.picks[found]
-

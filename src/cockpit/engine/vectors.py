@@ -23,6 +23,8 @@ Flat = NDArray[np.floating[Any]]
 
 def square_norm(vector: Tensor) -> Tensor:
     """||v||^2 in double precision, on the vector's device."""
+    if native.usable(vector):
+        return native.vector_sums([vector])[0]
     if _plain(vector):
         flat = _flat(vector)
         return torch.tensor(_product(flat, flat), dtype=torch.float64, device="cpu")

@@ -176,7 +176,7 @@ class Picks:
         return found.mT
 
     def weights(self, one: Pair, other: Pair | None) -> tuple[Tensor, Tensor]:
-        """Gradients of the rows, of pairs of images and values [N, O, *places], summed; and of the bias, of the first."""
+        """Gradients of the rows, of pairs of images and values [N, O, *places], summed; and of the bias, of one."""
         found, sums = self.grid.no_rows(self._shape[1]), _numbers(self._shape[1]).zero_()
         call("picked_weights", *self._given, *_with_steps(one, other), *self._own, found, sums, threads())
         return found, sums
