@@ -36,10 +36,10 @@ static inline eight summed(const block *from) {
   return TAKE(four[0], four[1], 0, 1, 2, 3, 8, 9, 10, 11) + TAKE(four[0], four[1], 4, 5, 6, 7, 12, 13, 14, 15);
 }
 
-/* From x_ij, in steps from one i and from one j to the next, to [j, i]. */
-static void turn(const float *x, int64_t down, int64_t across, int64_t height, int64_t width, float *to) {
+/* From [height, width] to [width, height]. */
+static void turn(const float *x, int64_t height, int64_t width, float *to) {
   for (int64_t j = 0; j < width; j++)
-    for (int64_t i = 0; i < height; i++) to[j * height + i] = x[i * down + j * across];
+    for (int64_t i = 0; i < height; i++) to[j * height + i] = x[i * width + j];
 }
 
 /* <w, x_e> for up to eight patches x_e that begin at the places ``at`` of an image: all sums stay in registers. */
@@ -108,7 +108,7 @@ static void forward_of(void *given, int64_t begin, int64_t end, int which) {
     for (int k = 0; k < 2; k++) /* one half after the other: an image at a time stays in the cache */
       for (int64_t o = 0; o < l->channels && (t->data[k] || !k); o++) forward(t, n, o, k, !k, room + o * l->places);
     for (int64_t o = 0; o < l->channels; o++) repeat(t, n, o, room + o * l->places);
-    turn(room, l->places, 1, l->channels, l->places, t->found + (size_t)n * size);
+    turn(room, l->channels, l->places, t->found + (size_t)n * size);
   }
   free(room);
 }
