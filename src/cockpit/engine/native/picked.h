@@ -13,10 +13,10 @@
 
 #if defined(__AVX512F__)
 #define WIDTH 16 /* numbers that are handled side by side */
-#define SUMS 20  /* blocks of sums that stay in registers */
+#define HELD 20  /* blocks of sums that stay in registers */
 #else
 #define WIDTH 8 /* whatever the registers */
-#define SUMS 12
+#define HELD 12
 #endif
 
 typedef float block __attribute__((vector_size(4 * WIDTH)));

@@ -31,7 +31,7 @@ static int64_t compact(const task *t, const float *from, int32_t *at, float *v) 
 
 static void sum_patches(const layout *l, int64_t m, const int32_t *at, const float *v, const float *image, float *sums) {
   memset(sums, 0, sizeof(float) * (size_t)row(l));
-  for (int64_t b = 0, g; b < l->blocks; b += g) add_to_row(l, b, g = together(l, b, SUMS), m, at, v, image, sums);
+  for (int64_t b = 0, g; b < l->blocks; b += g) add_to_row(l, b, g = together(l, b, HELD), m, at, v, image, sums);
 }
 
 /* From [kernel, channels], run by run, to [channels, kernel]. */

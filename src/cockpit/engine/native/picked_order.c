@@ -125,12 +125,12 @@ typedef void (*runner)(int64_t m, const int32_t *at, const float *v, const float
     EACH(G) STORE(found + g * WIDTH, s[g]);                                                         \
   }
 RUN(1) RUN(2) RUN(3) RUN(4) RUN(5) RUN(6) RUN(7) RUN(8) RUN(9) RUN(10) RUN(11) RUN(12)
-#if SUMS == 20
+#if HELD == 20
 RUN(13) RUN(14) RUN(15) RUN(16) RUN(17) RUN(18) RUN(19) RUN(20)
 #endif
-static const runner runners[SUMS + 1] = {NULL,  run_1, run_2, run_3,  run_4,  run_5, run_6,
+static const runner runners[HELD + 1] = {NULL,  run_1, run_2, run_3,  run_4,  run_5, run_6,
                                          run_7, run_8, run_9, run_10, run_11, run_12,
-#if SUMS == 20
+#if HELD == 20
                                          run_13, run_14, run_15, run_16, run_17, run_18, run_19, run_20
 #endif
 };

@@ -138,7 +138,7 @@ static void weights(const task *t, int64_t n, int64_t o, int k, float *v) {
   }
   const float *image = t->data[k] + n * l->image;
   for (int64_t b = 0, g; b < l->blocks; b += g)
-    add_to_row(l, b, g = together(l, b, SUMS), p.entries, p.at, v, image, t->found + o * row(l));
+    add_to_row(l, b, g = together(l, b, HELD), p.entries, p.at, v, image, t->found + o * row(l));
 }
 
 static void weights_of(void *given, int64_t begin, int64_t end, int which) {
@@ -168,7 +168,7 @@ static void data(const task *t, int64_t n, int k, const int32_t *at, const float
   float *image = t->found + n * l->image;
   int64_t most = CACHE / (l->channels * WIDTH * (int64_t)sizeof(float));
   for (int64_t b = 0, g; b < l->blocks; b += g) { /* outermost: this part of all rows stays in the cache */
-    g = together(l, b, most < LONG ? LONG : smaller(most, SUMS));
+    g = together(l, b, most < LONG ? LONG : smaller(most, HELD));
     for (int64_t p = 0; p < l->positions; p++) {
       int64_t from = first[p], m = first[p + 1] - from;
       if (m) add_to_patch(l, b, g, m, at + from, v + from, t->rows[k], image + l->patches[p]);
