@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F
+from tests.products import product_of
 from torch import Tensor, nn
 
 from cockpit.engine import confined, lanczos
@@ -59,13 +59,8 @@ def _every_layer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def whole_product(model: nn.Module, x: Tensor, y: Tensor) -> tuple[TangentProduct, HessianProduct]:
-    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    loss = F.cross_entropy(model(x), y)
-    assert loss.grad_fn is not None
-    top = loss.grad_fn.next_functions[0][0].next_functions[0][0]
-    found = chain_of(Graph([loss.grad_fn]), top, parameters)
-    assert found is not None
-    return TangentProduct.of([loss], [None], found, parameters), HessianProduct([loss], [None], parameters)
+    loss, quick = product_of(model, x, y)
+    return quick, HessianProduct([loss], [None], quick.parameters)
 
 
 def case(name: str, samples: int = SAMPLES, dtype: torch.dtype = torch.float64) -> tuple[Confined, HessianProduct]:

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.products import product_of
 from torch import Tensor, nn
 
 import cockpit
 from cockpit.engine import conv_loops, formed, native
-from cockpit.engine.graph import Graph
 from cockpit.engine.native import picked
 from cockpit.engine.native.picked import Grid, Picks, grid
 from cockpit.engine.tangent_picked import Picked
-from cockpit.engine.tangents import TangentProduct, chain_of
 from cockpit.engine.wanted import Wanted
 from cockpit.layers.forms import Convolved, Scratch, chunks
 
@@ -234,17 +233,6 @@ def net() -> nn.Module:
     layers += [nn.Conv2d(5, 8, 2, bias=False), nn.MaxPool2d(2, 1), nn.ReLU()]
     layers += [nn.Conv2d(8, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
     return nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(3))
-
-
-def product_of(model: nn.Module, x: Tensor, y: Tensor) -> tuple[Tensor, TangentProduct]:
-    """The loss, and products with its Hessian."""
-    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    loss = F.cross_entropy(model(x), y)
-    assert loss.grad_fn is not None
-    top = loss.grad_fn.next_functions[0][0].next_functions[0][0]
-    chain = chain_of(Graph([loss.grad_fn]), top, parameters)
-    assert chain is not None
-    return loss, TangentProduct.of([loss], [None], chain, parameters)
 
 
 @pytest.mark.parametrize("frozen", [(), ("0.weight",), ("0.weight", "0.bias"), ("3.weight",), ("6.weight",)])
