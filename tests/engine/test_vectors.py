@@ -90,3 +90,32 @@ def test_what_overflows_is_infinite_and_nobody_is_warned() -> None:
     huge = torch.full((5,), 1e200, dtype=torch.float64)
     assert inner(huge, huge) == float("inf")
     assert inner(huge.repeat(1000), huge.repeat(1000)) == float("inf")
+
+
+@pytest.mark.parametrize("size", [50, 200_000])
+@pytest.mark.usefixtures("loops")
+def test_a_steady_motion_is_written_down_once(size: int) -> None:
+    """The gradient is another one at each step, in one step there is none, and lengths of earlier steps stay."""
+    generator = torch.Generator().manual_seed(0)
+    parameters = {name: torch.randn(size, generator=generator) for name in ("w", "v")}
+    gradient = {name: torch.empty(0) for name in parameters}
+    steady, seen = Motion(steady=True), []
+    for step in range(6):
+        for pointed in gradient.values():
+            pointed.set_(torch.randn(size, generator=generator))
+        fresh, beside = Motion(), gradient if step != 3 else None
+        for motion in (steady, fresh):
+            motion.mark(parameters)
+        for name, theta in parameters.items():
+            theta.add_(gradient[name], alpha=-0.1 * step - 0.1)
+        found, expected = (motion.take(parameters, beside, {"v"}) for motion in (steady, fresh))
+        assert list(found) == list(expected)
+        assert torch.equal(found["w"], expected["w"])
+        assert torch.equal(steady.vector("v"), fresh.vector("v"))
+        seen.append((steady.lengths(), fresh.lengths()))
+        lengths = dict(zip(steady.names, steady.lengths().tolist(), strict=True))
+        squares = {name: float(square_norm(g)) for name, g in gradient.items()}
+        told = [motion.along(gradient, lengths, squares) for motion in (steady, fresh)]
+        assert told[0] == told[1]
+        assert told[0].keys() == parameters.keys()
+    assert all(torch.equal(one, other) for one, other in seen)

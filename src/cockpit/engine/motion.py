@@ -1,11 +1,13 @@
 """The optimizer's step: parameters before it, and the difference it made, in buffers that are used again."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from cockpit.engine import native
+from cockpit.engine.tape import Tape
 from cockpit.engine.vectors import ROW, inner, square_norms
 
 Vectors = dict[str, Tensor]
@@ -13,9 +15,15 @@ PROBE = 4 * ROW  # elements that are compared one by one
 
 
 class Motion:
-    """Copies of the parameters; fresh memory of that size at every step would cost more than the copy."""
+    """Copies of the parameters; fresh memory of that size at every step would cost more than the copy.
 
-    def __init__(self) -> None:
+    ``steady``: it is always given the same tensors, parameters that stay where they are and gradients that are pointed
+    elsewhere; so what is done with them is written down once.
+    """
+
+    def __init__(self, steady: bool = False) -> None:
+        self._steady = steady
+        self._tapes: dict[bool, Tape[Tensor]] = {}  # of steps with and without a gradient
         self._before: Vectors = {}
         self._now: Vectors = {}
         self._update: Vectors = {}
@@ -52,18 +60,29 @@ class Motion:
         """The optimizer has stepped: the update, valid until the next one is taken.
 
         ``gradient``: what the update may follow, see :meth:`along`. ``spared``: parameters whose update will probably
-        not be asked for as a vector; see :meth:`vector` if it is.
+        not be asked for as a vector; see :meth:`vector` if it is. The same ones at every step if it is steady.
         """
-        self._now = {name: parameters[name].detach() for name in self._marked if name in parameters}
-        self._marked, self._sums, self._lengths, self._beside = [], {}, None, gradient is not None
-        now, before = list(self._now.values()), [self._before[name] for name in self._now]
-        beside = None if gradient is None else [gradient[name] for name in self._now]
-        if not _loose(now, before, beside or []):
-            return {name: self.vector(name) for name in self._now}
-        rooms = [None if name in spared else self._room(name) for name in self._now]
-        sums = native.motion(now, before, rooms, beside, PROBE)
+        marked, self._marked = self._marked, []
+        self._sums, self._lengths, self._beside = {}, None, gradient is not None
+        tape = self._tapes.get(self._beside)
+        if tape is not None:
+            sums = tape().clone()  # what is on the tape is overwritten at the next step
+        else:
+            self._now = {name: parameters[name].detach() for name in marked if name in parameters}
+            now, before = list(self._now.values()), [self._before[name] for name in self._now]
+            beside = None if gradient is None else [gradient[name] for name in self._now]
+            if not _loose(now, before, beside or []):
+                return {name: self.vector(name) for name in self._now}
+            rooms = [None if name in spared else self._room(name) for name in self._now]
+            sums = self._taken(partial(native.motion, now, before, rooms, beside, PROBE), beside or [])
         self._sums, self._lengths = dict(zip(self._now, sums.tolist(), strict=True)), sums[:, 0]
-        return {name: room for name, room in zip(self._now, rooms, strict=True) if room is not None}
+        return {name: self._update[name] for name in self._now if name not in spared}
+
+    def _taken(self, motion: Callable[[], Tensor], moving: list[Tensor]) -> Tensor:
+        if not self._steady:
+            return motion()
+        tape = self._tapes[self._beside] = Tape(motion, moving)
+        return tape.result.clone()
 
     def vector(self, name: str) -> Tensor:
         """The update of one parameter."""

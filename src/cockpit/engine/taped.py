@@ -55,7 +55,7 @@ class Taped:
         self._past = {name: _blank(given.line[name].mean_of) for name in along if name in past}
         self._update = {name: torch.empty_like(fixed.parameters[name]) for name in along if name not in past}
         self._weights = torch.ones(len(self._names), dtype=torch.float64, device="cpu")
-        self._motion = Motion()
+        self._motion = Motion(steady=True)
         self._inputs = [*fixed.tensors(), *self._update.values(), *_factors(self._past)]
         self._ready: list[Tensor] = []  # of a step that fits
         sources = self._sources(given)
