@@ -12,8 +12,8 @@ from torch import Tensor, nn
 import cockpit
 from cockpit.core.errors import Undefined
 from cockpit.core.record import Record
-from cockpit.engine import native
-from cockpit.engine.tape import Tape
+from cockpit.engine import native, taped
+from cockpit.engine.tape import Tape, aside
 
 
 def test_inputs_are_read_where_they_are() -> None:
@@ -61,6 +61,20 @@ def test_what_looks_at_numbers_is_not_written_down() -> None:
         Tape(lambda: x * 2 if float(x.sum()) > 0 else x, [x])
 
 
+def test_a_choice_between_ways_is_made_when_a_tape_is_written() -> None:
+    x = torch.ones(3)
+
+    def function() -> Tensor:
+        with aside():
+            positive = float(x.sum()) > 0
+        return x * 2 if positive else x + x
+
+    tape = Tape(function, [x])
+    x.set_(torch.tensor([1.0, -5.0, 2.0]))  # type: ignore[call-overload]
+    assert tape().tolist() == [2.0, -10.0, 4.0]
+    assert len(tape._actions) == 1
+
+
 # ---- whole steps
 
 Records = dict[tuple[int, str], Record]
@@ -80,12 +94,38 @@ def agree(found: Records, plain: Records) -> None:
             assert value == wanted, key
 
 
+def linear() -> nn.Module:
+    return nn.Sequential(nn.Linear(20, 40), nn.ReLU(), nn.Linear(40, 30), nn.Tanh(), nn.Linear(30, 5))
+
+
+def convolutional() -> nn.Module:
+    """With convolutions whose gradients are mostly zero and one that has none, and with a sequence."""
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 4, 5)),
+        nn.Conv2d(1, 6, 3, padding=1),
+        nn.BatchNorm2d(6),
+        nn.Conv2d(6, 8, (1, 2), bias=False),
+        nn.ReLU(),
+        nn.MaxPool2d(2, stride=1),
+        nn.Conv2d(8, 4, 2, padding=1, stride=2, groups=2),
+        nn.Flatten(2),
+        nn.Linear(4, 7),
+        nn.LayerNorm(7),
+        nn.Flatten(),
+        nn.Linear(28, 5),
+    )
+
+
 def trained(
-    optimizer: str, replay: str, monkeypatch: pytest.MonkeyPatch, change: Callable[[nn.Module, int], None]
+    optimizer: str,
+    replay: str,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[nn.Module, int], None],
+    make: Callable[[], nn.Module],
 ) -> tuple[Records, int]:
     monkeypatch.setenv("COCKPIT_REPLAY", replay)
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(20, 40), nn.ReLU(), nn.Linear(40, 30), nn.Tanh(), nn.Linear(30, 5))
+    model = make()
     loss_fn, made = nn.CrossEntropyLoss(), getattr(torch.optim, optimizer)(model.parameters(), lr=1e-2)
     replayed = 0
     with cockpit.watch(model, made, loss_fn, quantities="economy", every=1, run=False) as pit:
@@ -116,14 +156,25 @@ def kept(model: nn.Module, step: int) -> None:
 @pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
 @pytest.mark.parametrize("change", [kept, clipped, moved_by_hand])
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+@pytest.mark.parametrize("make", [linear, convolutional])
 def test_replayed_steps_have_the_same_numbers(
-    optimizer: str, change: Callable[[nn.Module, int], None], monkeypatch: pytest.MonkeyPatch
+    make: Callable[[], nn.Module],
+    optimizer: str,
+    change: Callable[[nn.Module, int], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plain, none = trained(optimizer, "0", monkeypatch, change)
-    found, replayed = trained(optimizer, "1", monkeypatch, change)
+    plain, none = trained(optimizer, "0", monkeypatch, change, make)
+    found, replayed = trained(optimizer, "1", monkeypatch, change, make)
     assert none == 0
     assert replayed >= 3
     agree(found, plain)
+
+
+@pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
+@pytest.mark.parametrize("limit", ["MOST", "EACH"])
+def test_large_layers_are_not_written_down(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taped, limit, 1000)
+    assert trained("SGD", "1", monkeypatch, kept, convolutional)[1] == 0
 
 
 @pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from cockpit.engine import native
 from cockpit.engine.native.picked import grid
+from cockpit.engine.tape import aside
 from cockpit.layers.forms import CHUNK, AnyForm, Convolved, Scratch
 
 FEW = 0.5  # share of the response up to which products of matrices take longer
@@ -21,7 +22,8 @@ def suits(form: AnyForm) -> TypeGuard[Convolved]:
     if not native.usable(form.signal, form.response):
         return False
     some = form.response[:: max(1, form.samples // LOOKED_AT)]
-    return int(some.count_nonzero()) <= FEW * some.numel()
+    with aside():
+        return int(some.count_nonzero()) <= FEW * some.numel()
 
 
 def formed(form: Convolved, scratch: Scratch, into: Tensor | None) -> Iterator[tuple[int, Tensor]]:

@@ -28,15 +28,17 @@ def compute(
     vectors: Mapping[str, Tensor],
     room: int = 0,
     way: Way = "auto",
+    scratch: Scratch | None = None,
 ) -> Statistics:
     """Compute everything wanted; ``vectors`` of the parameter's shape.
 
     ``room``: bytes that g_n may take on a CPU if it is likely to be projected on once more; ``way`` may say otherwise.
+    ``scratch``: memory to work in on a CPU.
     """
     flat = {name: v.to(form.dtype).reshape(-1) for name, v in vectors.items()}
     theta = wide(theta.detach()).reshape(-1)
     if theta.device.type == "cpu":
-        found = _on_cpu(form, theta, wanted, flat, _kept(form, theta, room, way))
+        found = _on_cpu(form, theta, wanted, flat, _kept(form, theta, room, way), scratch or Scratch())
     else:
         found = _on_gpu(form, theta, wanted, flat, way)
     if not isinstance(form, Dense):
@@ -84,13 +86,17 @@ class _Sums:
 
 
 def _on_cpu(
-    form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], whole: Tensor | None = None
+    form: AnyForm,
+    theta: Tensor,
+    wanted: Wanted,
+    vectors: Mapping[str, Tensor],
+    whole: Tensor | None,
+    scratch: Scratch,
 ) -> Statistics:
     """``whole``: memory for all g_n, if they are kept."""
     if form.dtype is torch.float32 and native.usable(theta):
-        return _by_loops(form, theta, wanted, vectors, whole)
-    sums, scratch = _Sums(wanted, vectors), Scratch()
-    joints = _joints(theta, wanted)
+        return _by_loops(form, theta, wanted, vectors, whole, scratch)
+    sums, joints = _Sums(wanted, vectors), _joints(theta, wanted)
     counts = {bins: np.zeros(bins.count, np.int64) for bins in wanted.hist1d}
     for _, g in chunks(form, scratch=scratch, into=whole):
         sums.add(g, scratch)
@@ -111,10 +117,14 @@ def _on_cpu(
 
 
 def _by_loops(
-    form: AnyForm, theta: Tensor, wanted: Wanted, vectors: Mapping[str, Tensor], whole: Tensor | None
+    form: AnyForm,
+    theta: Tensor,
+    wanted: Wanted,
+    vectors: Mapping[str, Tensor],
+    whole: Tensor | None,
+    scratch: Scratch,
 ) -> Statistics:
     """Each chunk is read once, by compiled loops."""
-    scratch = Scratch()
     joints = {} if isinstance(form, Dense) else _joints(theta, wanted)
     squares = torch.zeros(theta.numel(), dtype=theta.dtype, device="cpu") if wanted.sum_sq else None
     top = torch.zeros((), dtype=theta.dtype, device="cpu") if wanted.abs_max else None

@@ -31,7 +31,7 @@ from cockpit.engine.numbers import Key, Numbers
 from cockpit.engine.statistics import Direction, Statistics, Wanted
 from cockpit.engine.vectors import stack
 from cockpit.engine.ways import Way, Ways
-from cockpit.layers.forms import AnyForm, Dense, Factored, convolutions_round
+from cockpit.layers.forms import AnyForm, Dense, Factored, Scratch, convolutions_round
 
 START = "start"  # <g_n, update>
 SCATTER = "scatter"  # see ``derived``
@@ -64,6 +64,7 @@ class Reduction:
     room: int = KEPT_ON_CPU  # bytes that are left of it
     weights: Tensor | None = None  # what each parameter's projections on a line are multiplied with
     _dots: Tensor | None = None  # <g_n, g>, [P, N]
+    _scratch: Scratch | None = None  # while parameters are treated one after the other
 
     def prepare(
         self, names: list[str], needs: frozenset[Need], line: Mapping[str, Direction] | None, scale: float
@@ -74,7 +75,7 @@ class Reduction:
         self.names = names
         centred = bool({SQ_NORM, DOT_GRAD, SUM_SQ} & needs)
         wanted = wanted_by(needs, centred and len(self.microbatches) == 1)
-        kept = 0
+        kept, self._scratch = 0, Scratch()
         for name in names:
             directions = {LINE: line[name]} if line is not None and name in line else {}
             # an update that follows the gradient needs no projection: one beside it, or the first, is likely to
@@ -84,6 +85,7 @@ class Reduction:
             kept += 0 if found.formed is None else found.formed.nbytes
             if kept > KEPT or LINE not in needs:
                 found.formed = None
+        self._scratch = None
         meet()
         rows = stacked(list(self.statistics.values()), wanted)
         self._dots = rows.get(DOT_GRAD)
@@ -213,7 +215,7 @@ class Reduction:
         if form is None:  # the parameter took no part: its individual gradients are zero
             form = Dense(theta.new_zeros(()).expand(micro.samples, *theta.shape))
         room, way = self.room if again else 0, self.ways.of(name)
-        found = statistics.compute(form, theta, wanted, directions, gradient, way, room)
+        found = statistics.compute(form, theta, wanted, directions, gradient, way, room, self._scratch)
         if found.way is not None:
             self.taken[name] = found.way
         if found.formed is not None and theta.device.type == "cpu":

@@ -14,7 +14,7 @@ from torch import Tensor
 from cockpit.engine import conv_loops, formed, gram, histograms, outer, projections
 from cockpit.engine.wanted import Direction, Directions, Statistics, Wanted
 from cockpit.engine.ways import Way
-from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, wide, widened
+from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, Scratch, wide, widened
 
 __all__ = [
     "Direction",
@@ -37,11 +37,13 @@ def compute(
     gradient: Tensor | None = None,
     way: Way = "auto",
     room: int = 0,
+    scratch: Scratch | None = None,
 ) -> Statistics:
     """Compute everything wanted of one parameter in one go.
 
     ``gradient``: autograd's own, in the units of the mean of g_n; taken for that mean where this saves work.
     ``room``: bytes that g_n may take on a CPU, where it is formed, to be left in ``formed``, its factor included.
+    ``scratch``: memory to work in there.
     """
     asked = {name: Direction(v) if isinstance(v, Tensor) else v for name, v in directions.items()}
     if isinstance(form, Factored) and form.outer and way in ("auto", "gram"):
@@ -54,7 +56,7 @@ def compute(
     if isinstance(form, Indexed):
         found = _indexed(form, theta, wanted, vectors)
     else:
-        found = formed.compute(form, theta, wanted, vectors, room, way)
+        found = formed.compute(form, theta, wanted, vectors, room, way, scratch)
     found.dot_mean = found.dots.pop("", None)
     found.of_mean = wanted.dot_mean and gradient is None
     return found

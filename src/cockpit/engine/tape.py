@@ -4,7 +4,9 @@ What a graph of kernels is on a GPU. Inputs are tensors that are pointed at othe
 else stays where it was.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, Generic, TypeVar
 
@@ -53,6 +55,25 @@ class Tape(Generic[Result]):
         return self.result
 
 
+class _Aside(threading.local):
+    """Whether what is done now goes on no tape."""
+
+    depth = 0
+
+
+_asides = _Aside()
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Look at numbers, to choose between ways that give the same results: a tape keeps to what was chosen."""
+    _asides.depth += 1
+    try:
+        yield
+    finally:
+        _asides.depth -= 1
+
+
 class _Listening(TorchDispatchMode):
     """Sees every operation of torch."""
 
@@ -65,6 +86,8 @@ class _Listening(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if _asides.depth:
+            return func(*args, **kwargs)
         if func in LOOKS:
             raise Undefined(f"{func} looks at numbers: what is done depends on them")
         found = func(*args, **kwargs)

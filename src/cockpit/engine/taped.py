@@ -1,10 +1,11 @@
-"""The statistics of a step of linear layers on a CPU, written down once for each structure and made again.
+"""The statistics of a step on a CPU, written down once for each structure and made again.
 
 Where layers are small, most of a tracked step is spent on finding out what to do, which is the same at every step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 import torch
 from torch import Tensor
@@ -19,10 +20,11 @@ from cockpit.engine.occasion import ROWS, Fixed, Given, Occasion
 from cockpit.engine.projections import vector_of
 from cockpit.engine.statistics import Direction
 from cockpit.engine.tape import Tape
-from cockpit.layers.forms import AnyForm, Dense, Factored
+from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored
 
 Line = Mapping[str, Direction]
 MOST = 2**26  # bytes of inputs, which are held until the next tracked step; deciding costs little beside larger ones
+EACH = 2**20  # bytes of g_n that are formed, for each parameter: with more of them, likewise
 
 
 def suits(needs: frozenset[Need]) -> bool:
@@ -142,11 +144,18 @@ def _check(forms: Mapping[str, AnyForm], names: list[str], occasion: Occasion, l
         raise Undefined("curvature is needed")
     for name in names:
         form = forms[name]
-        linear = isinstance(form, Dense) or (isinstance(form, Factored) and form.outer)
-        if not linear or form.dtype is not torch.float32:
-            raise Undefined(f"{name} is not of a linear layer in single precision")
+        if not isinstance(form, Dense | Factored | Convolved) or form.dtype is not torch.float32:
+            raise Undefined(f"{name}: what is done depends on the numbers, or is not in single precision")
+    if sum(_formed(forms[name]) for name in names) > EACH * len(names):
+        raise Undefined("the layers are large")
     if LINE in occasion.needs and occasion.arriving and any(name not in line for name in names):
         raise Undefined("where the step before led is not known")
+
+
+def _formed(form: AnyForm) -> int:
+    """Bytes of g_n, where its factors are not enough."""
+    factors = isinstance(form, Dense) or (isinstance(form, Factored) and form.outer)
+    return 0 if factors else form.samples * prod(form.shape) * form.dtype.itemsize
 
 
 def _factors(forms: Mapping[str, AnyForm]) -> Iterator[Tensor]:
@@ -158,7 +167,11 @@ def _factors(forms: Mapping[str, AnyForm]) -> Iterator[Tensor]:
 def _tensors(forms: Mapping[str, AnyForm]) -> Iterator[Tensor]:
     """What is read of a step's forms when the optimizer has stepped."""
     yield from _factors(forms)
-    yield from (form.value for form in forms.values() if isinstance(form, Dense))
+    for form in forms.values():
+        if isinstance(form, Dense):
+            yield form.value
+        elif isinstance(form, Convolved):
+            yield from (form.signal, form.response)
 
 
 def _factored(form: AnyForm | None) -> Factored:

@@ -20,20 +20,27 @@ class Scratch:
     """Memory for one chunk after the other: pages that are new are dear."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Tensor] = {}
+        self._held: dict[tuple[object, ...], Tensor] = {}
+        self._lent: dict[str, Tensor] = {}
 
-    def lend(self, name: str, memory: Tensor) -> None:
-        """Use this memory from now on."""
-        self._held[name] = memory
+    def lend(self, name: str, memory: Tensor | None) -> None:
+        """Use this memory from now on, which someone else will read; None: no longer."""
+        self._lent.pop(name, None)
+        if memory is not None:
+            self._lent[name] = memory
 
     def take(self, name: str, shape: tuple[int, ...], like: Tensor, zeros: bool = False) -> Tensor:
-        """Return memory for ``shape`` in the precision of statistics; with what was left in it, at first anything."""
-        held = self._held.get(name)
+        """Return memory for ``shape`` in the precision of statistics; with what was left in it, at first anything.
+
+        ``zeros``: at first these; nobody is given the same memory in another shape, but for the first axis.
+        """
+        key = name, wide_type(like.dtype), like.device, shape[1:] if zeros else None
+        held = self._lent.get(name, self._held.get(key))
         if held is not None and held.shape == shape:
             return held
         if held is None or held.numel() < prod(shape):
             make = torch.zeros if zeros else torch.empty
-            held = self._held[name] = make(shape, dtype=wide_type(like.dtype), device=like.device)
+            held = self._held[key] = make(shape, dtype=wide_type(like.dtype), device=like.device)
             return held
         return held.view(-1)[: prod(shape)].view(shape)
 
@@ -348,9 +355,9 @@ def chunks(
     step = -(-form.samples // max(1, -(-form.samples // most)))  # chunks of nearly equal size
     for begin in range(0, form.samples, step):
         end = min(form.samples, begin + step)
-        if into is not None:
-            scratch.lend("formed", into[begin:end])
+        scratch.lend("formed", None if into is None else into[begin:end])
         yield begin, form.form(begin, end, scratch).reshape(end - begin, -1)
+    scratch.lend("formed", None)
 
 
 def combine(forms: list[Form]) -> AnyForm:
