@@ -16,7 +16,7 @@ from cockpit.engine import formed, kernels, outer
 from cockpit.engine.binning import Bins
 from cockpit.engine.histograms import looked_up, looked_up_2d
 from cockpit.engine.wanted import Statistics, Wanted
-from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Summed, scale
+from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Scratch, Summed, scale
 
 pytestmark = pytest.mark.usefixtures("loops")
 
@@ -79,7 +79,7 @@ def test_as_on_a_gpu(
         str(k): draw(form.shape[0], 13 + k)[:, 0].new_ones(form.shape).reshape(-1) * (k + 1) for k in range(vectors)
     }
     theta = draw(*form.shape).reshape(-1)
-    expected = formed._on_cpu(form, theta, WANTED, flat)
+    expected = formed._on_cpu(form, theta, WANTED, flat, None, Scratch())
     if pieces:
         monkeypatch.setattr(formed, "WHOLE", 0)
         monkeypatch.setattr(formed, "PART", 8 * form.size)  # two samples at a time
@@ -145,6 +145,7 @@ def test_a_step_beside_the_gradient_is_projected_on_what_was_formed(monkeypatch:
                 optimizer.step()
         return [values["Alpha"] for values in pit.get_output().values() if values.get("Alpha") is not None]
 
+    monkeypatch.setenv("COCKPIT_REPLAY", "0")  # each step by itself, so that it can be counted
     monkeypatch.setattr(formed, "_kept", kept)
     from_factors = alphas(10_000)
     assert len(from_factors) == 4
