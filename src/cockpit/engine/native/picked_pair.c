@@ -24,15 +24,17 @@ static inline eight half(block x) { /* what is left when the second half is adde
 #endif
 }
 
+/* Neighbours added, of two vectors in turn: within each half of them, which no shuffle has to leave. */
+static inline eight neighbours(eight a, eight b) {
+  return TAKE(a, b, 0, 2, 8, 10, 4, 6, 12, 14) + TAKE(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+}
+
 /* The sums of eight blocks at once. */
 static inline eight summed(const block *from) {
-  eight all[8], two[4], four[2], *x = all;
-  for (int i = 0; i < 8; i++) all[i] = half(from[i]);
-  for (int i = 0; i < 4; i++, x += 2)
-    two[i] = TAKE(x[0], x[1], 0, 8, 2, 10, 4, 12, 6, 14) + TAKE(x[0], x[1], 1, 9, 3, 11, 5, 13, 7, 15);
-  x = two;
-  for (int i = 0; i < 2; i++, x += 2)
-    four[i] = TAKE(x[0], x[1], 0, 1, 8, 9, 4, 5, 12, 13) + TAKE(x[0], x[1], 2, 3, 10, 11, 6, 7, 14, 15);
+  eight all[8], two[4], four[2];
+  EACH(8) all[g] = half(from[g]);
+  EACH(4) two[g] = neighbours(all[2 * g], all[2 * g + 1]);
+  EACH(2) four[g] = neighbours(two[2 * g], two[2 * g + 1]);
   return TAKE(four[0], four[1], 0, 1, 2, 3, 8, 9, 10, 11) + TAKE(four[0], four[1], 4, 5, 6, 7, 12, 13, 14, 15);
 }
 
