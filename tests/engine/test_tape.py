@@ -61,6 +61,21 @@ def test_what_looks_at_numbers_is_not_written_down() -> None:
         Tape(lambda: x * 2 if float(x.sum()) > 0 else x, [x])
 
 
+@pytest.mark.parametrize(
+    "function", [lambda x: x[x > 0], torch.unique, torch.nonzero, lambda x: x.masked_select(x > 0)]
+)
+def test_results_whose_size_depends_on_numbers_are_not_written_down(function: Callable[[Tensor], Tensor]) -> None:
+    x = torch.randn(9)
+    with pytest.raises(Undefined, match="looks at numbers"):
+        Tape(lambda: function(x), [x])
+    places = torch.tensor([2, 0, 2])
+    tape = Tape(lambda: (x[places], x.sort().values), [x])
+    x.set_(torch.randn(9))  # type: ignore[call-overload]
+    picked, ordered = tape()
+    assert torch.equal(picked, x[places])
+    assert torch.equal(ordered, x.sort().values)
+
+
 def test_a_choice_between_ways_is_made_when_a_tape_is_written() -> None:
     x = torch.ones(3)
 

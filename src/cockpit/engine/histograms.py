@@ -180,7 +180,10 @@ class Joint:
 
 def rows_1d(value: Tensor, elements: int, bins: Bins) -> Tensor:
     """Histogram of the rows that are not zero, and of all the zeros beside them."""
-    if value.device.type == "cpu":
+    if native.usable(value):
+        counts = torch.zeros(bins.count, dtype=torch.int64, device="cpu")
+        native.scan(value, [], None, None, (bins, counts))
+    elif value.device.type == "cpu":
         counts = torch.from_numpy(count(value, bins, extremes(value), Scratch()))
     else:
         counts = looked_up(value, bins)

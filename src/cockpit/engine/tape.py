@@ -25,7 +25,8 @@ aten = torch.ops.aten
 COPIES = frozenset({aten._to_copy.default, aten.clone.default})
 FRESH = frozenset({aten.empty.memory_format, aten.empty_like.default, aten.empty_strided.default})
 FILLED = {aten.zeros.default: 0, aten.ones.default: 1}
-LOOKS = frozenset({aten._local_scalar_dense.default, aten.nonzero.default, aten.bincount.default})
+LOOKS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
+MASKS = frozenset({torch.bool, torch.uint8})
 
 
 class Tape(Generic[Result]):
@@ -88,7 +89,7 @@ class _Listening(TorchDispatchMode):
         kwargs = kwargs or {}
         if _asides.depth:
             return func(*args, **kwargs)
-        if func in LOOKS:
+        if _looks(func, args):
             raise Undefined(f"{func} looks at numbers: what is done depends on them")
         found = func(*args, **kwargs)
         if func in FRESH:
@@ -135,6 +136,13 @@ class _Listening(TorchDispatchMode):
             offset = int(view.storage_offset()) - int(source.storage_offset())
             views.append((view, offset, view.shape, view.stride()))
             self._moving[id(view)] = place
+
+
+def _looks(func: OpOverload, args: Any) -> bool:
+    """Whether the size of its result depends on numbers, or they leave torch; which places are read may."""
+    if func is aten.index.Tensor:
+        return any(index.dtype in MASKS for index in _tensors(args[1]))
+    return not LOOKS.isdisjoint(func.tags)
 
 
 def _refill(func: OpOverload, args: Any, kwargs: Any, found: Any) -> Action:

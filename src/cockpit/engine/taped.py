@@ -3,8 +3,8 @@
 Where layers are small, most of a tracked step is spent on finding out what to do, which is the same at every step.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from math import prod
 
 import torch
@@ -20,7 +20,7 @@ from cockpit.engine.occasion import ROWS, Fixed, Given, Occasion
 from cockpit.engine.projections import vector_of
 from cockpit.engine.statistics import Direction
 from cockpit.engine.tape import Tape
-from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored
+from cockpit.layers.forms import AnyForm, Convolved, Factored, Summed
 
 Line = Mapping[str, Direction]
 MOST = 2**26  # bytes of inputs, which are held until the next tracked step; deciding costs little beside larger ones
@@ -65,7 +65,9 @@ class Taped:
             raise Undefined("the layers are large")
         self._layout = [(source.shape, source.stride(), source.dtype) for source in sources]
         self._point(sources)
-        self._tape = Tape(self._at_gradient, self._inputs, lambda result: _tensors(result[0].microbatches[0].forms))
+        self._tape = Tape(
+            self._at_gradient, self._inputs, lambda result: _tensors(result[0].microbatches[0].forms.values())
+        )
         self._seen = self._tape.result[0]
         self._verify(sources)
 
@@ -143,9 +145,8 @@ def _check(forms: Mapping[str, AnyForm], names: list[str], occasion: Occasion, l
     if not suits(occasion.needs):
         raise Undefined("curvature is needed")
     for name in names:
-        form = forms[name]
-        if not isinstance(form, Dense | Factored | Convolved) or form.dtype is not torch.float32:
-            raise Undefined(f"{name}: what is done depends on the numbers, or is not in single precision")
+        if forms[name].dtype is not torch.float32:
+            raise Undefined(f"{name} is not in single precision")
     if sum(_formed(forms[name]) for name in names) > EACH * len(names):
         raise Undefined("the layers are large")
     if LINE in occasion.needs and occasion.arriving and any(name not in line for name in names):
@@ -154,8 +155,8 @@ def _check(forms: Mapping[str, AnyForm], names: list[str], occasion: Occasion, l
 
 def _formed(form: AnyForm) -> int:
     """Bytes of g_n, where its factors are not enough."""
-    factors = isinstance(form, Dense) or (isinstance(form, Factored) and form.outer)
-    return 0 if factors else form.samples * prod(form.shape) * form.dtype.itemsize
+    needed = isinstance(form, Convolved | Summed) or (isinstance(form, Factored) and not form.outer)
+    return form.samples * prod(form.shape) * form.dtype.itemsize if needed else 0
 
 
 def _factors(forms: Mapping[str, AnyForm]) -> Iterator[Tensor]:
@@ -164,14 +165,13 @@ def _factors(forms: Mapping[str, AnyForm]) -> Iterator[Tensor]:
         yield from (form.row, form.col) if isinstance(form, Factored) else ()
 
 
-def _tensors(forms: Mapping[str, AnyForm]) -> Iterator[Tensor]:
+def _tensors(forms: Iterable[AnyForm]) -> Iterator[Tensor]:
     """What is read of a step's forms when the optimizer has stepped."""
-    yield from _factors(forms)
-    for form in forms.values():
-        if isinstance(form, Dense):
-            yield form.value
-        elif isinstance(form, Convolved):
-            yield from (form.signal, form.response)
+    for form in forms:
+        if isinstance(form, Summed):
+            yield from _tensors(form.parts)
+        else:
+            yield from (value for field in fields(form) if isinstance(value := getattr(form, field.name), Tensor))
 
 
 def _factored(form: AnyForm | None) -> Factored:
@@ -186,8 +186,7 @@ def _blank(form: AnyForm | None) -> Factored:
 
 
 def _other(tensor: Tensor) -> Tensor:
-    """Different numbers in the same layout; labels stay."""
-    if not tensor.is_floating_point():
-        return tensor
+    """Different numbers in the same layout; labels change places."""
     found = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-    return found.copy_((tensor.flip(0) if tensor.dim() else tensor) * 0.75)
+    found.copy_(tensor.flip(0) if tensor.dim() else tensor)
+    return found.mul_(0.75) if found.is_floating_point() else found

@@ -166,16 +166,11 @@ class Indexed:
         return self.value.dtype
 
     def coalesce(self) -> "Indexed":
-        """Add up entries of the same sample and row."""
-        rows, keys = self.shape[0], self.sample * self.shape[0] + self.index
-        if keys.is_cuda:
-            return self._coalesced_in_place(keys)
-        keys, place = torch.unique(keys, return_inverse=True)
-        value = self.value.new_zeros(len(keys), self.value.shape[1]).index_add_(0, place, self.value)
-        return Indexed(self.shape, self.samples, keys // rows, keys % rows, value)
+        """Add up entries of the same sample and row.
 
-    def _coalesced_in_place(self, keys: Tensor) -> "Indexed":
-        """As many entries as before, the last ones zero: how many there are is not asked of the device."""
+        As many entries as before, the last ones zero: how many there are is asked of no device, and of no tape.
+        """
+        keys = self.sample * self.shape[0] + self.index
         ordered, order = keys.sort()
         begins = torch.ones_like(ordered)
         begins[1:] = ordered[1:] != ordered[:-1]
