@@ -137,13 +137,14 @@ def trained(
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[nn.Module, int], None],
     make: Callable[[], nn.Module],
+    quantities: str | list[str] = "economy",
 ) -> tuple[Records, int]:
     monkeypatch.setenv("COCKPIT_REPLAY", replay)
     torch.manual_seed(0)
     model = make()
     loss_fn, made = nn.CrossEntropyLoss(), getattr(torch.optim, optimizer)(model.parameters(), lr=1e-2)
     replayed = 0
-    with cockpit.watch(model, made, loss_fn, quantities="economy", every=1, run=False) as pit:
+    with cockpit.watch(model, made, loss_fn, quantities=quantities, every=1, run=False) as pit:
         for step in range(STEPS):
             inputs, labels = torch.randn(64 if step != 7 else 32, 20), torch.randint(5, (64 if step != 7 else 32,))
             made.zero_grad()
@@ -182,6 +183,19 @@ def test_replayed_steps_have_the_same_numbers(
     found, replayed = trained(optimizer, "1", monkeypatch, change, make)
     assert none == 0
     assert replayed >= 3
+    agree(found, plain)
+
+
+@pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
+@pytest.mark.parametrize(("make", "least"), [(linear, 3), (convolutional, 0)])
+def test_joint_histograms_of_formed_gradients_are_not_written_down(
+    make: Callable[[], nn.Module], least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = ["GradHist1d", "GradHist2d", "NormTest"]
+    plain, _ = trained("SGD", "0", monkeypatch, kept, make, wanted)
+    found, replayed = trained("SGD", "1", monkeypatch, kept, make, wanted)
+    assert replayed >= least
+    assert (replayed > 0) is (least > 0)
     agree(found, plain)
 
 

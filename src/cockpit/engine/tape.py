@@ -82,6 +82,7 @@ class _Listening(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self._actions = actions
         self._views: list[tuple[Tensor, list[View]]] = [(tensor, []) for tensor in inputs]  # of each input
+        self._given = {_memory(tensor) for tensor in inputs if tensor.nbytes}
         self._read: set[int] = set()
         self._moving = {id(tensor): place for place, tensor in enumerate(inputs)}  # inputs and their views
 
@@ -97,6 +98,8 @@ class _Listening(TorchDispatchMode):
         if _is_view(func):
             self._follow((args, kwargs), found)
             return found
+        if any(_memory(tensor) in self._given for tensor in _tensors(found)):
+            raise Undefined(f"{func} would write where an input lies")
         self._read |= {id(tensor) for tensor in _tensors((args, kwargs))}
         if func in FILLED:
             self._actions.append(partial(found.fill_, FILLED[func]))
@@ -110,6 +113,8 @@ class _Listening(TorchDispatchMode):
 
     def called(self, function: Any, arguments: tuple[Any, ...]) -> None:
         """A compiled loop was called."""
+        if _asides.depth:
+            return
         self._actions.append(native.repeated(function, arguments, self._origin))
 
     def _origin(self, tensor: Tensor) -> tuple[Tensor, int] | None:
@@ -136,6 +141,10 @@ class _Listening(TorchDispatchMode):
             offset = int(view.storage_offset()) - int(source.storage_offset())
             views.append((view, offset, view.shape, view.stride()))
             self._moving[id(view)] = place
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _looks(func: OpOverload, args: Any) -> bool:

@@ -147,6 +147,9 @@ def _check(forms: Mapping[str, AnyForm], names: list[str], occasion: Occasion, l
     for name in names:
         if forms[name].dtype is not torch.float32:
             raise Undefined(f"{name} is not in single precision")
+    formed = [name for name in names if _formed(forms[name])]
+    if formed and any(isinstance(need, Hist2d) for need in occasion.needs):
+        raise Undefined(f"{formed[0]}: how a joint histogram is counted depends on the numbers")
     if sum(_formed(forms[name]) for name in names) > EACH * len(names):
         raise Undefined("the layers are large")
     if LINE in occasion.needs and occasion.arriving and any(name not in line for name in names):
