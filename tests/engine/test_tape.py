@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 import torch
@@ -183,6 +183,29 @@ def test_replayed_steps_have_the_same_numbers(
     found, replayed = trained(optimizer, "1", monkeypatch, change, make)
     assert none == 0
     assert replayed >= 3
+    agree(found, plain)
+
+
+@pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+@pytest.mark.parametrize("make", [linear, convolutional])
+def test_large_inputs_are_let_go_of(
+    make: Callable[[], nn.Module], optimizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And numbers stay the same, those that are projected on the step before, too."""
+    held: list[int] = []
+    let_go = Tape.let_go
+
+    def watched(tape: Tape[object], kept: Iterable[Tensor]) -> None:
+        let_go(tape, kept)
+        held.append(sum(tensor.untyped_storage().nbytes() for tensor in tape._inputs))
+
+    plain, _ = trained(optimizer, "0", monkeypatch, kept, make)
+    monkeypatch.setattr(taped, "HELD", 0)
+    monkeypatch.setattr(Tape, "let_go", watched)
+    found, replayed = trained(optimizer, "1", monkeypatch, kept, make)
+    assert replayed >= 3
+    assert held == [0] * replayed
     agree(found, plain)
 
 

@@ -40,6 +40,7 @@ class Tape(Generic[Result]):
     ) -> None:
         """``kept``: views of inputs that are read from the result, beside those that operations read."""
         self._actions: list[Action] = []
+        self._inputs = inputs
         listening = _Listening(self._actions, inputs)
         with native.witnessed(listening.called), listening:
             self.result = function()
@@ -54,6 +55,13 @@ class Tape(Generic[Result]):
         for action in self._actions:
             action()
         return self.result
+
+    def let_go(self, kept: Iterable[Tensor] = ()) -> None:
+        """Point inputs and their views at nothing, until they are pointed anew; some views stay."""
+        stay = {id(tensor) for tensor in kept}
+        for tensor in (*self._inputs, *(view for _, views in self._views for view, *_ in views)):
+            if id(tensor) not in stay:
+                tensor.set_()  # type: ignore[call-overload]
 
 
 class _Aside(threading.local):

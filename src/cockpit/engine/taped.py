@@ -23,7 +23,8 @@ from cockpit.engine.tape import Tape
 from cockpit.layers.forms import AnyForm, Convolved, Factored, Summed
 
 Line = Mapping[str, Direction]
-MOST = 2**26  # bytes of inputs, which are held until the next tracked step; deciding costs little beside larger ones
+MOST = 2**26  # bytes of inputs; deciding costs little beside larger ones
+HELD = 2**24  # bytes of inputs that are held until the next tracked step: letting go of them takes time, too
 EACH = 2**20  # bytes of g_n that are formed, for each parameter: with more of them, likewise
 
 
@@ -61,8 +62,10 @@ class Taped:
         self._inputs = [*fixed.tensors(), *self._update.values(), *_factors(self._past)]
         self._ready: list[Tensor] = []  # of a step that fits
         sources = self._sources(given)
-        if sum(source.nbytes for source in sources) > MOST:
+        size = sum(source.nbytes for source in sources)
+        if size > MOST:
             raise Undefined("the layers are large")
+        self._heavy = size > HELD
         self._layout = [(source.shape, source.stride(), source.dtype) for source in sources]
         self._point(sources)
         self._tape = Tape(
@@ -102,6 +105,8 @@ class Taped:
         numbers = Numbers()
         numbers.put_packed(packed, manifest)
         numbers.send()  # what is packed is overwritten at the next step
+        if UPDATE not in self._fixed.occasion.due:
+            self._let_go()
         return self._fixed.numbers_only(self._seen, given, numbers)
 
     def mark(self, parameters: Mapping[str, Tensor]) -> None:
@@ -119,6 +124,13 @@ class Taped:
         mine.moved(update, fixed.occasion.leaving, self._motion if untouched else None)
         seen.moved_names, seen.update = mine.moved_names, update
         seen.reduction.directions = mine.reduction.directions
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Nothing of the step is read any more, but for factors that the next one may project on."""
+        if self._heavy:
+            forms = self._seen.microbatches[0].forms
+            self._tape.let_go(_factors({name: form for name, form in forms.items() if not _formed(form)}))
 
     # ---- what is written down
 
