@@ -80,6 +80,7 @@ DENSE = [
 
 CONVOLUTIONAL = [
     Case("cnn", models.cnn, make(normal(2, 8, 8), target=classes(3))),
+    Case("cnn_margins", models.margins_cnn, make(normal(2, 6, 6), target=classes(3))),
     Case("cnn_circular", partial(models.padded_cnn, "circular"), images),
     Case("cnn_reflect", partial(models.padded_cnn, "reflect"), images),
     Case("conv1d", models.conv1d, make(normal(2, 7), target=classes(3))),

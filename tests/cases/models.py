@@ -34,6 +34,14 @@ def cnn() -> nn.Sequential:
     )
 
 
+def margins_cnn() -> nn.Module:
+    """Images that are equally large with their margins, but not without."""
+    wide, narrow = nn.Conv2d(2, 2, 3, padding=1), nn.Conv2d(2, 3, 5, padding=2)
+    return nn.Sequential(
+        wide, nn.Tanh(), nn.Conv2d(2, 2, 3), nn.Tanh(), narrow, nn.Tanh(), nn.Flatten(), nn.Linear(48, 3)
+    )
+
+
 def padded_cnn(mode: str) -> nn.Sequential:
     """A padding mode other than zeros, and padding="same": [N, 1, 5, 5] -> [N, 3]."""
     return nn.Sequential(

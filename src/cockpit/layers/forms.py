@@ -143,7 +143,8 @@ class Convolved:
     def _padded(self, signal: Tensor, scratch: Scratch) -> Tensor:
         spatial = signal.shape[3:]
         around = tuple(size + 2 * pad for size, pad in zip(spatial, self.padding, strict=True))
-        padded = inside = scratch.take("padded", (*signal.shape[:3], *around), signal, zeros=True)  # the border stays
+        name = f"padded by {self.padding}"  # the border stays: nobody else may have it inside
+        padded = inside = scratch.take(name, (*signal.shape[:3], *around), signal, zeros=True)
         for axis, (size, pad) in enumerate(zip(spatial, self.padding, strict=True), start=3):
             inside = inside.narrow(axis, pad, size)
         inside.copy_(signal)
