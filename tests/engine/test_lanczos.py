@@ -46,6 +46,21 @@ def test_within_the_tolerance(name: str, dtype: torch.dtype) -> None:
     assert found.products <= len(spectrum)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("rank", range(1, 8))
+def test_an_operator_of_low_rank(rank: int, dtype: torch.dtype) -> None:
+    """Krylov's space is soon complete (a linear model, a few samples): what comes next is made of rounding errors."""
+    for seed in range(40):
+        generator = torch.Generator().manual_seed(seed)
+        factor = torch.randn(9, rank, generator=generator, dtype=torch.float64)
+        matrix = torch.block_diag(factor @ factor.mT, factor @ factor.mT)
+        expected = float(torch.linalg.eigvalsh(matrix)[-1])
+        inside = matrix.to(dtype)
+        start = torch.randn(len(inside), generator=generator, dtype=dtype)
+        found = largest(lambda v, matrix=inside: matrix @ v, start, generator)  # type: ignore[misc]
+        assert found.value == pytest.approx(expected, rel=1e-3), seed
+
+
 def test_a_warm_start_takes_fewer_products() -> None:
     generator = torch.Generator().manual_seed(0)
     spectrum = torch.cat([torch.rand(300, generator=generator), torch.tensor([1.2, 1.5])]).double()

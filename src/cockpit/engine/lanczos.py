@@ -25,7 +25,9 @@ KEPT = 4  # vectors that stay when the basis is full
 CHUNK = 2**16  # elements of each vector that are handled at once on a CPU: they stay in its cache
 FLAT = 1e-7  # an eigenvalue so small beside the others is not resolved any further
 REST = 0.1  # of an image, beside its parts along the newest vectors, of which rounding errors are no large part
+NOISE = 1e-3  # of the longest image: of what is shorter, rounding errors are a large part
 EXACT = 1e-5  # of an image: what it may have along vectors that a symmetric product keeps it orthogonal to
+CLOSED = 1e-6  # of the operator: what is left of an image is rounding errors (in double precision: 1e-12)
 LEAST = 8  # products, however soon the residual is small
 AHEAD = {"cuda": 2}  # products after these whose numbers are looked at together: a look takes the host some time
 SMALL = 0.02  # residual, in tolerances: at 0.1 one of 6,445 searches was off, by 0.3 % (benchmarks/eigenvalues.py)
@@ -54,6 +56,7 @@ class Basis:
         self._image: Tensor | None = None  # of the newest vector
         self._owed = True  # whether errors of the newest along all but its neighbours were left, or are not known
         self._exact = True  # whether they are rounding errors of single precision
+        self._longest = 0.0  # of all images
         self._append(start, float(_length(start)))
 
     @property
@@ -122,10 +125,11 @@ class Basis:
         found = None
         if self._exact and newest < len(rows) and not self._owed:
             found = native.orthogonalise(rows, image, newest, near=True)
-            if found[-1] > REST * found[:-1].norm():
+            if found[-1] > max(REST * float(found[:-1].norm()), NOISE * self._longest):
                 self._owed = True
                 return found
         every, self._owed = native.orthogonalise(rows, image, newest), False
+        self._longest = max(self._longest, float(every.norm()))
         if found is not None:
             every[:-1] += found[:-1]
         elif newest < len(rows):
@@ -216,7 +220,7 @@ class _Search:
         self._tolerance, self._limit, self._asymmetry = tolerance, limit, asymmetry
         self._inside, self._size = Projection(), basis.last.numel()
         self._ahead, self._least = AHEAD.get(basis.last.device.type, 1), min(self._size, LEAST)
-        self._products = 0
+        self._products, self._closed = 0, CLOSED**2 if basis.last.dtype == torch.float64 else CLOSED
         self._coupling: float | None = None  # of the last two vectors; None: the last is coupled to all others
 
     def advance(self) -> Eigenpair | None:
@@ -248,7 +252,7 @@ class _Search:
                 break
             self._inside.add(along, self._asymmetry, self._coupling)
             self._coupling = beta
-            closed = beta <= 1e-12 * max(1e-30, self._inside.scale)
+            closed = beta <= self._closed * max(1e-30, self._inside.scale)
             if closed:
                 break
         return beta, closed

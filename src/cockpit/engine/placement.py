@@ -304,9 +304,10 @@ def _tells_apart_best(
 ) -> list[Placement]:
     """Samples that see each other fit no layout: take the likeliest, unless another one is clearly better.
 
-    Layers on images have samples first by definition, and the last axis of the others counts features.
+    Layers on images have samples first by definition (instance normalisation: among the channels of one image), and the
+    last axis of the others counts features.
     """
-    last = 0 if spatial else max(0, len(shape) - 2)
+    last = int(shape[0] == 1) if spatial else max(0, len(shape) - 2)
     usable = [(misfit, option) for misfit, option in misfits if option.axis <= last]
     if not usable:
         return []

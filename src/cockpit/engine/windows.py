@@ -1,9 +1,9 @@
 """The windows of a convolution or of max-pooling."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from cockpit.engine.graph import Node
+from cockpit.layers.convolution import along
 
 
 class Windows(NamedTuple):
@@ -18,13 +18,15 @@ class Windows(NamedTuple):
     def of(cls, node: Node) -> "Windows":
         """Of a convolution, from autograd's node."""
         kernel = node._saved_weight.shape[2:]
-        return cls(*map(tuple, (kernel, node._saved_stride, node._saved_padding, node._saved_dilation)))
+        sizes = kernel, node._saved_stride, node._saved_padding, node._saved_dilation
+        return cls(*(along(size, len(kernel)) for size in sizes))
 
     @classmethod
     def of_pooling(cls, node: Node) -> "Windows":
         """Of max-pooling of images, from autograd's node; without a stride, windows lie side by side."""
         kernel = node._saved_kernel_size
-        return cls(*map(_pair, (kernel, node._saved_stride or kernel, node._saved_padding, node._saved_dilation)))
+        sizes = kernel, node._saved_stride or kernel, node._saved_padding, node._saved_dilation
+        return cls(*(along(size, 2) for size in sizes))
 
     @property
     def holding(self) -> tuple[int, ...]:
@@ -40,7 +42,3 @@ class Windows(NamedTuple):
             for name, sizes in words.items()
             for across, size in zip(("", "_ACROSS"), sizes, strict=True)
         }
-
-
-def _pair(sizes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(sizes) if len(sizes) == 2 else (sizes[0], sizes[0])

@@ -3,6 +3,7 @@
 The weight gradient of a transposed convolution is that of an ordinary one with input and output gradient exchanged.
 """
 
+from collections.abc import Sequence
 from math import prod
 
 from torch import Tensor
@@ -22,16 +23,22 @@ def convolution(use: Use) -> Form | None:
     if use.slot == BIAS:
         return Dense(_by_sample(grad.flatten(2).sum(2), use).sum(1))
     inputs = node._saved_input
+    axes = inputs.dim() - 2
     signal, response = (grad, inputs) if node._saved_transposed else (inputs, grad)
     return Convolved(
         use.shape,
         _by_sample(signal, use),
         _by_sample(response, use),
         node._saved_groups,
-        tuple(node._saved_stride),
-        tuple(node._saved_padding),
-        tuple(node._saved_dilation),
+        along(node._saved_stride, axes),
+        along(node._saved_padding, axes),
+        along(node._saved_dilation, axes),
     )
+
+
+def along(sizes: Sequence[int], axes: int) -> tuple[int, ...]:
+    """Sizes along each axis of space; autograd may save one for all, as ``padding="valid"`` does."""
+    return tuple(sizes) if len(sizes) == axes else (sizes[0],) * axes
 
 
 def _by_sample(images: Tensor, use: Use) -> Tensor:
