@@ -141,6 +141,46 @@ class Graph:
         """Hash of the names of all operations in order: the same for every step of an ordinary loop."""
         return hash(tuple(node.name() for node in self.nodes))
 
+    @cached_property
+    def order(self) -> list[Node]:
+        """The nodes, by their places in the walk."""
+        return list(self.nodes)
+
+    @cached_property
+    def upwards(self) -> list[Node]:
+        """All nodes, each after its operands."""
+        order: list[Node] = []
+        done: set[Node] = set()
+        for root in self.nodes:
+            stack = [(root, False)]
+            while stack:
+                node, left = stack.pop()
+                if left:
+                    order.append(node)
+                elif node not in done:
+                    done.add(node)
+                    stack.append((node, True))
+                    stack += [(operand, False) for operand, _ in node.next_functions if operand is not None]
+        return order
+
+    def above(self, nodes: Iterable[Node]) -> frozenset[Node]:
+        """Nodes that are computed from any of these, which need not be among them."""
+        reached, below = set[Node](), set(nodes)
+        for node in self.upwards:
+            if any(operand in below or operand in reached for operand, _ in node.next_functions):
+                reached.add(node)
+        return frozenset(reached)
+
+    def below(self, nodes: Iterable[Node]) -> frozenset[Node]:
+        """Nodes that these are computed from, and these."""
+        seen, pending = set[Node](), list(nodes)
+        while pending:
+            node = pending.pop()
+            if node is not None and node not in seen:
+                seen.add(node)
+                pending += [operand for operand, _ in node.next_functions]
+        return frozenset(seen)
+
     def find(self, names: frozenset[str]) -> list[Node]:
         """Return the nodes of the given families."""
         return [node for node in self.nodes if family(node) in names]
