@@ -29,6 +29,9 @@ class Recording(Recorder):
     prompt = True
     replayable = False
 
+    def gradient_is_untouched(self) -> bool:
+        return False
+
     def __init__(self, step: int, parameters: Any, needs: Any, settings: Any) -> None:
         new = settings.__dict__.get("new")
         if new is None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, Summed, wide
+from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, Summed, wide, wide_type
 from cockpit.layers.parts import total
 
 ROUNDING = {torch.float64: 1e-9, torch.float32: 2e-5}
@@ -21,6 +21,11 @@ def rounding_of(parameter: Tensor, half: torch.dtype | None) -> float:
     return TEN_BITS if ten_bits else ROUNDING.get(parameter.dtype, HALF)
 
 
+def noise_of(dtype: torch.dtype) -> float:
+    """Rounding of a gradient that is zero (an attention's key bias), for each length of the largest contribution."""
+    return 4 * torch.finfo(dtype).eps
+
+
 def imbalance(form: AnyForm, arrived: Tensor) -> Tensor:
     """The length of u^T (sum_n g_n - arrived), with random signs u over the rows of the parameter's matrix.
 
@@ -31,8 +36,8 @@ def imbalance(form: AnyForm, arrived: Tensor) -> Tensor:
         return (total(form) - arrived).abs()
     generator = torch.Generator().manual_seed(form.shape[0])
     signs = torch.randint(2, form.shape[:1], generator=generator, device="cpu") * 2 - 1
-    signs = signs.to(arrived.device, form.dtype)
-    expected = torch.tensordot(signs, arrived.to(form.dtype).reshape(form.shape[0], -1), 1)
+    signs = signs.to(arrived.device, wide_type(form.dtype))
+    expected = torch.tensordot(signs, arrived.to(signs.dtype).reshape(form.shape[0], -1), 1)
     return torch.linalg.vector_norm(_signed(form, signs) - expected)
 
 

@@ -65,7 +65,8 @@ def ask(
     weighted = probe.send(weights) if samples > 1 else plain
     coupled = samples > 1 and couples(graph)
     beyond = graph.above(source.node for source in sources)
-    on_layers = graph.above(graph.find(LAYERS)) if coupled else frozenset[Node]()
+    layers = graph.find(LAYERS) if coupled else []
+    on_layers = graph.above(layers).union(layers)
     for place in open_places:
         options = candidates(shapes(place[0])[place[1]], samples, preferred)
         if place not in plain:  # no way leads there from the sources

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.autograd.balance import rounding_of
+from cockpit.engine.autograd.balance import noise_of, rounding_of
 from cockpit.engine.lanczos import Eigenpair
 from cockpit.engine.line import Line, LineEnd, unseen_by
 from cockpit.engine.needs import (
@@ -83,6 +83,7 @@ class Observation:
         self.all_names, self.moved_names = list(self.parameters), list[str]()
         self.regularised = {name for found in self.passes for name in found.regularised}
         self.coupled = any(found.coupled for found in self.passes)
+        self._dtypes = {name: p.dtype for name, p in self.parameters.items()}
         self._rounding = {name: rounding_of(p, self.half) for name, p in self.parameters.items()}
         self._candidates: list[str] = []
         self._sum_sq: Vectors = {}
@@ -217,7 +218,8 @@ class Observation:
             return np.ones(len(self._candidates), dtype=bool)
         lengths = np.sqrt(np.maximum(self.numbers[SQ_NORM], 0)).sum(1) * (self.batch_size / max(1, self.seen))
         allowed = np.array([self._rounding[name] for name in self._candidates]) * lengths
-        return ~(self.numbers[OFF] > np.maximum(allowed, 1e-300))
+        noise = [noise_of(self.half or self._dtypes[name]) for name in self._candidates]  # of gradients that are zero
+        return ~(self.numbers[OFF] > allowed + np.array(noise) * lengths.max() + 1e-300)
 
     @property
     def uncovered(self) -> dict[str, str]:
