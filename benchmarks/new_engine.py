@@ -4,6 +4,7 @@ It takes the places of `Recorder` and `Observation` in the tracker; nothing else
 """
 
 import sys
+import time
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,7 @@ class Recording(Recorder):
     replayable = False
 
     def gradient_is_untouched(self) -> bool:
+        """Updates are projected on, always."""
         return False
 
     def __init__(self, step: int, parameters: Any, needs: Any, settings: Any) -> None:
@@ -43,9 +45,11 @@ class Recording(Recorder):
 
     @property
     def microbatches(self) -> list[Pass]:
+        """The passes."""
         return self.passes
 
     def before(self, roots: Any, seeds: Any) -> None:
+        """Compiled code runs eagerly from the next step on."""
         super().before(roots, seeds)
         self.old.compiled_seen |= self.settings.compiled_seen
 
@@ -57,13 +61,16 @@ class Observed(Observation):
 
     @property
     def microbatches(self) -> list[Pass]:
+        """The passes."""
         return self.passes
 
     @property
     def reduction(self) -> Any:
+        """What the tracker reads of it."""
         return SimpleNamespace(of_mean={}, taken={}, directions=self.directions)
 
     def moved(self, update: Any, leaving: bool = False, motion: Any = None) -> None:
+        """Without a motion."""
         super().moved(update, leaving)
 
 
@@ -99,6 +106,7 @@ def _observe(self: Tracker, recorder: Any) -> Any:
         loss_scale=recorder.loss_scale,
         learning_rates=self._learning_rates(),
         start=self.start,
+        elapsed=time.perf_counter() - self._begin,
         flaw=recorder.flaw,
         root=recorder.root,
         leaves=list(recorder.parameters.values()),

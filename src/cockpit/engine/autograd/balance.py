@@ -38,7 +38,8 @@ def imbalance(form: AnyForm, arrived: Tensor) -> Tensor:
     signs = torch.randint(2, form.shape[:1], generator=generator, device="cpu") * 2 - 1
     signs = signs.to(arrived.device, wide_type(form.dtype))
     expected = torch.tensordot(signs, arrived.to(signs.dtype).reshape(form.shape[0], -1), 1)
-    return torch.linalg.vector_norm(_signed(form, signs) - expected)
+    length: Tensor = torch.linalg.vector_norm(_signed(form, signs) - expected)
+    return length
 
 
 def _signed(form: AnyForm, signs: Tensor) -> Tensor:
@@ -47,10 +48,12 @@ def _signed(form: AnyForm, signs: Tensor) -> Tensor:
         return torch.stack([_signed(part, signs) for part in form.parts]).sum(0)
     if isinstance(form, Factored) and form.row.shape[1] * form.row.shape[3] == form.shape[0]:
         row = torch.einsum("ngto,go->ngt", wide(form.row), signs.view(form.row.shape[1], -1))
-        return torch.einsum("ngt,ngti->i", row, wide(form.col)) * form.factor
+        summed: Tensor = torch.einsum("ngt,ngti->i", row, wide(form.col))
+        return summed * form.factor
     if isinstance(form, Convolved) and form.groups == 1:
         response = torch.tensordot(wide(form.response).movedim(2, -1), signs, 1).unsqueeze(2)
         return total(replace(form, shape=(1, *form.shape[1:]), response=response)).reshape(-1)
     if isinstance(form, Indexed):
         return (wide(form.value) * signs[form.index, None]).sum(0)
-    return torch.tensordot(signs, total(form).reshape(form.shape[0], -1), 1)
+    product: Tensor = torch.tensordot(signs, total(form).reshape(form.shape[0], -1), 1)
+    return product

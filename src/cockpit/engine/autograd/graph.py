@@ -4,7 +4,7 @@ No module is hooked and no forward pass repeated: custom modules, functional cal
 are all just operations that share a leaf.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -80,7 +80,8 @@ class Result:
 class Graph:
     """The nodes under a root, and for each node who uses it."""
 
-    def __init__(self, roots: Iterable[Node]) -> None:
+    def __init__(self, roots: Iterable[Node], known: Container[int] | None = None) -> None:
+        """``known``: ids of the leaves that are told apart; None: all (inputs may be other ones at every step)."""
         self.nodes: dict[Node, int] = {}  # node -> place in the walk
         self.leaves: dict[int, Node] = {}  # id of a parameter -> its AccumulateGrad
         self.tangled: set[str] = set()  # parameters with more ways up than can be followed
@@ -97,7 +98,7 @@ class Graph:
             if kind is _LEAF:
                 variable = node.variable
                 self.leaves[id(variable)] = node
-                note(id(variable))
+                note(id(variable) if known is None or id(variable) in known else 0)
                 continue
             note(kind if kind.__name__ != _UNNAMED else node.name())
             for operand, output in node.next_functions:

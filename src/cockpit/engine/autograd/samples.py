@@ -1,7 +1,7 @@
 """How many samples a backward pass has, where they are known to be, and which operations lead to parameters."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.batch import REMEDY, Forward, batch_size_of
+from cockpit.engine.autograd.checkpointed import REENTRANT, put_back
 from cockpit.engine.autograd.graph import Graph, Node, Result, family
 from cockpit.engine.autograd.placement import Answer, Place, Source, ask, place_above
 from cockpit.engine.autograd.structures import Known, Structures
@@ -55,9 +56,10 @@ class Samples:
         structures: Structures,
         axis: int = 0,
         size: Any = None,
+        buffers: Callable[[], Iterable[Tensor]] = tuple,
     ) -> None:
         self.graph, self.seen, self._parameters = graph, seen, parameters
-        self._structures, self._axis = structures, axis
+        self._structures, self._axis, self._buffers = structures, axis, buffers
         forwards, calls = [forward for _, forward in seen.forwards], [call for _, call in seen.calls]
         self.count = batch_size_of(forwards, calls, seen.losses, seen.size or size, axis)
         self.sources = self._find_sources()
@@ -69,10 +71,12 @@ class Samples:
         uses = None if known is None else known.again(self.graph, self.count)
         if uses is not None:
             return uses
+        if self.graph.find(frozenset({"CheckpointFunctionBackward"})):
+            raise Undefined(REENTRANT)
         answers: dict[Place, Answer] = {}
 
         def asking(places: list[Place]) -> Mapping[Place, Answer]:
-            answers.update(ask(self.graph, places, self.count, self.sources, self._axis))
+            answers.update(self._ask(places, self.sources))
             return answers
 
         self._structures.asked += 1
@@ -142,8 +146,12 @@ class Samples:
 
     def _misplaced(self, result: Result, option: Placement) -> int:
         places = first_operations(self.graph, self._parameters)
-        answers = ask(self.graph, places, self.count, [self._at(result, option)], self._axis)
+        answers = self._ask(places, [self._at(result, option)])
         return sum(answer.placement is None for answer in answers.values())
+
+    def _ask(self, places: list[Place], sources: Sequence[Source]) -> dict[Place, Answer]:
+        with put_back(self._buffers() if self.graph.checkpointed() else ()):
+            return ask(self.graph, places, self.count, sources, self._axis)
 
     # ---- where they are in what the loss saw
 

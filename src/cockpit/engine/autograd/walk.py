@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import why
+from cockpit.engine.autograd.checkpointed import Borrowed, recomputed
 from cockpit.engine.autograd.graph import Node, shapes
 from cockpit.engine.autograd.pull import of_operand, through
 from cockpit.engine.autograd.uses import Uses
@@ -77,13 +78,14 @@ class Walk:
 
     def _used(self, node: Node, slots: list[int], grads: Grads) -> None:
         """An operation on the batch is about to run backwards."""
+        reading = Borrowed(node) if recomputed(node) else node
         with torch.no_grad(), full_precision(_device(grads)):
             for slot in slots:
                 end = self._at(node, slot)
                 try:
                     operand, output = node.next_functions[slot]
                     shape = shapes(operand)[output]
-                    end.forms.append(of_operand(node, slot, shape, grads, self._uses.layouts[node]))
+                    end.forms.append(of_operand(reading, slot, shape, grads, self._uses.layouts[node]))
                 except Exception as error:  # a user's training never breaks because it is watched
                     end.problem = why(error)
 
@@ -92,11 +94,13 @@ class Walk:
         with torch.no_grad(), full_precision(_device(grads)):
             for output in range(len(grads)):
                 came = self._arrived.pop((node, output), None)
-                for slot in slots if came is not None else ():
+                for slot in slots:
+                    if came is None:
+                        break
                     end = self._at(node, slot)
                     end.problem = end.problem or came.problem
                     try:
-                        self._carry(came, end, node, slot, output)
+                        self._carry(came, end, Borrowed(node) if recomputed(node) else node, slot, output)
                     except Exception as error:
                         end.problem = why(error)
 

@@ -94,6 +94,7 @@ class Backward:
                     settings.structures,
                     settings.batch_axis,
                     settings.batch_size,
+                    settings.buffers,
                 )
                 self.found.samples = self.samples.count
                 if LOSSES in self.needs:

@@ -10,6 +10,7 @@ from cockpit.core.errors import why
 from cockpit.engine import scene
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.samples import Seen
+from cockpit.engine.capture import Capture
 from cockpit.engine.lanczos import Eigenpair
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
 from cockpit.engine.placement import Finder
@@ -49,6 +50,7 @@ def curvature_of(
         settings.curvature = Remembered(settings.batch_axis, settings.batch_size, finder=finder, seed=settings.seed)
     remembered: Remembered = settings.curvature
     shown = scene.Seen(seen.forwards, seen.calls, seen.size, seen.losses)
+    captured: Capture | str
     try:
         captured = scene.find(graph, shown, parameters, remembered, False, True).capture
     except Exception as error:

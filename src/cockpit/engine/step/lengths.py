@@ -15,10 +15,10 @@ def square_norm(vector: Tensor) -> Tensor:
         return flat.dot(flat)
     flat = flat if flat.dtype is torch.float32 else flat.float()
     body = flat.numel() // ROW * ROW
-    rest = torch.linalg.vector_norm(flat[body:]).double().square()
-    if not body:
-        return rest
-    return torch.linalg.vector_norm(flat[:body].view(-1, ROW), dim=1).double().square().sum() + rest
+    lengths: list[Tensor] = [torch.linalg.vector_norm(flat[body:])[None]]
+    if body:
+        lengths.append(torch.linalg.vector_norm(flat[:body].view(-1, ROW), dim=1))
+    return torch.cat(lengths).double().square().sum()
 
 
 def square_norms(vectors: Sequence[Tensor]) -> Tensor:

@@ -219,7 +219,8 @@ class Observation:
         lengths = np.sqrt(np.maximum(self.numbers[SQ_NORM], 0)).sum(1) * (self.batch_size / max(1, self.seen))
         allowed = np.array([self._rounding[name] for name in self._candidates]) * lengths
         noise = [noise_of(self.half or self._dtypes[name]) for name in self._candidates]  # of gradients that are zero
-        return ~(self.numbers[OFF] > allowed + np.array(noise) * lengths.max() + 1e-300)
+        kept: NDArray[np.bool_] = ~(self.numbers[OFF] > allowed + np.array(noise) * lengths.max() + 1e-300)
+        return kept
 
     @property
     def uncovered(self) -> dict[str, str]:
@@ -240,7 +241,8 @@ class Observation:
 
     def total(self, key: Need) -> Numeric:
         """Per-sample numbers summed over the covered parameters, [B]."""
-        return self.rows(key).sum(axis=0)
+        summed: Numeric = self.rows(key).sum(axis=0)
+        return summed
 
     def sq_norms(self) -> Vectors:
         """||g_n||^2 of each covered parameter, [B]."""

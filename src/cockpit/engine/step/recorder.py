@@ -114,7 +114,8 @@ class Recorder:
         return True
 
     def _begin(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> Backward | None:
-        graph = Graph([root.grad_fn for root in roots if root.grad_fn is not None])
+        known = {id(parameter) for parameter in self.parameters.values()}
+        graph = Graph([root.grad_fn for root in roots if root.grad_fn is not None], known)
         ours = any(id(parameter) in graph.leaves for parameter in self.parameters.values())
         if not ours and not graph.checkpointed():
             return None

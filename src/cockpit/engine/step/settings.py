@@ -1,6 +1,6 @@
 """What stays the same from step to step, and what is remembered between steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,4 +24,5 @@ class Settings:
     seed: int = 0
     passes: int = 0  # backward passes of the last step; 0: none was seen
     compiled_seen: bool = False
+    buffers: Callable[[], Iterable[Tensor]] = tuple  # of the model: a recomputed forward pass may change them
     curvature: Any = None  # what the curvature remembers
