@@ -66,7 +66,8 @@ class Samples:
 
     def uses(self) -> Uses:
         """Every operation that leads to a parameter, with the places of the samples."""
-        key = tuple((self.graph.nodes[s.node], s.output) for s in self.sources), tuple(self._parameters)
+        at = self.graph.nodes  # individual losses given from outside may not be in the graph
+        key = tuple((at.get(s.node), s.output) for s in self.sources), tuple(self._parameters)
         known = self._structures.find(self.graph, key)
         uses = None if known is None else known.again(self.graph, self.count)
         if uses is not None:
