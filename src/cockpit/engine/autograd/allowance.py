@@ -20,14 +20,14 @@ class Allowance:
     seconds: float | None = None  # for the statistics of a step
     seed: int = 0
     held: int = field(default=0, init=False)  # bytes of factors that are kept now
-    refused: bool = field(default=False, init=False)  # some did not fit
+    _room: int | None = field(default=None, init=False)  # bytes for them in this step
     _needed: float = field(default=0.0, init=False)  # bytes for each sample, of the last steps
     _pace: float = field(default=0.0, init=False)  # seconds for each sample
     _drawn: int = field(default=0, init=False)
 
     def begin(self) -> None:
         """A step begins: nothing is held."""
-        self.held, self.refused = 0, False
+        self.held, self._room = 0, None
 
     def elements(self, like: Tensor) -> int:
         """How many elements of g_n may be formed at once."""
@@ -53,12 +53,10 @@ class Allowance:
 
     def keep(self, tensors: list[Tensor]) -> bool:
         """Whether there is room for these factors; if so, they count as held."""
-        size = sum(tensor.nbytes for tensor in tensors)
-        self.held += size
-        if self.held <= self._limit(tensors[0]):
-            return True
-        self.refused = True
-        return False
+        if self._room is None:
+            self._room = self._limit(tensors[0])
+        self.held += sum(tensor.nbytes for tensor in tensors)
+        return self.held <= self._room
 
     def _limit(self, like: Tensor) -> int:
         if self.memory is not None:
@@ -66,13 +64,21 @@ class Allowance:
         if not like.is_cuda:
             return KEPT_ON_CPU
         free, _ = torch.cuda.mem_get_info(like.device)
-        return int(SHARE_OF_FREE * free) + self.held
+        cached = torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
+        return int(SHARE_OF_FREE * (free + cached))
+
+    def kept(self, samples: int) -> None:
+        """A pass is over: what it needed for the factors of so many samples, whether they fitted or not."""
+        if samples and self.held:
+            self._needed = max(self._needed, self.held / samples)
+            if self._room is not None and self.held > self._room and self.memory is None:
+                self.memory = self._room
 
     def spent(self, samples: int, seconds: float) -> None:
-        """A step is over: what it needed for so many samples, whether it fitted or not."""
+        """Statistics of so many samples took their time."""
         if samples:
-            self._needed, self._pace = max(self._needed, self.held / samples), seconds / samples
+            self._pace = seconds / samples
 
     def halve(self, like: Tensor) -> None:
         """The device ran out of memory."""
-        self.memory = max(1, (self._limit(like) if self.memory is None else self.memory) // 2)
+        self.memory = max(1, self._limit(like) // 2)

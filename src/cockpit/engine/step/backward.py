@@ -32,6 +32,7 @@ class Pass:
     samples: int
     loss: Tensor
     shares: Tensor | str = NOT_ASKED  # each sample's share of the loss, or why it is not known
+    crowded: bool = False  # what samples contributed did not fit
     problem: str | None = None  # why there are no individual gradients although they were asked for
     coupled: bool = False
     half: torch.dtype | None = None
@@ -40,6 +41,8 @@ class Pass:
     curvature: Curvature = field(default_factory=Curvature)
     origin: tuple[object, ...] = ()  # the forward calls it goes back to
     chosen: Tensor | None = None  # samples whose individual gradients were taken; None: all
+    kept: Tensor | None = None  # samples whose contributions are kept in ``forms``; None: all
+    seconds: float = 0.0  # that statistics took
     numbers: dict[str, dict[Need, Tensor]] = field(default_factory=dict)  # of each parameter, where B was known
     forms: dict[str, AnyForm] = field(default_factory=dict)  # kept until the step is over; with the loss scale
     terms: Vectors = field(default_factory=dict)  # of gradients, that no sample contributed
@@ -51,6 +54,11 @@ class Pass:
     def seen(self) -> int:
         """Samples whose individual gradients were taken."""
         return self.samples if self.chosen is None else len(self.chosen)
+
+    @property
+    def held(self) -> int:
+        """Samples whose contributions are kept."""
+        return self.samples if self.kept is None else len(self.kept)
 
 
 class Backward:
@@ -137,7 +145,10 @@ class Backward:
     def listen(self, present: Sequence[str]) -> None:
         """Place hooks on the graph; ``present``: parameters that have a gradient already."""
         if self._walk is not None:
-            self.found.chosen = self.settings.allowance.choose(self.found.samples, self._lasting)
+            allowance, samples = self.settings.allowance, self.found.samples
+            self.found.chosen = self.found.kept = allowance.choose(samples, self._lasting)
+            if self._reduction is not None and self._lasting and self.found.chosen is not None:
+                self.found.chosen = allowance.choose(samples, False)  # numbers need not wait for the end of the step
             self._walk.listen()
         if LOSSES in self.needs:
             for node, call in self.seen.calls:
@@ -167,30 +178,38 @@ class Backward:
             found.off[name] = imbalance(form, arrived if term is None else arrived - term)
             if term is not None:
                 found.terms[name] = term
-            if found.chosen is not None:
-                form = pick(form, found.chosen.to(arrived.device))
-            self._take(name, form, arrived if term is None else arrived - term)
+            if self._reduction is not None:
+                self._take(name, form, arrived if term is None else arrived - term, self._reduction)
+            if self._lasting and found.problem is None:
+                self._keep(name, form)
         except torch.OutOfMemoryError:
             self._let_go(arrived)
         except Exception as error:  # a user's training never breaks because it is watched
             found.uncovered[name] = why(error)
 
-    def _take(self, name: str, form: AnyForm, data: Tensor) -> None:
-        found, allowance = self.found, self.settings.allowance
-        if self._reduction is not None:
-            scaled, parameter = scale(form, found.samples / self.scale), self.parameters[name]
-            mean = data.to(form.dtype) / self.scale if self.scale != 1 else data.to(form.dtype)
-            found.numbers[name] = self._reduction.of(name, [scaled], parameter, mean, found.samples)
-        if not self._lasting:
-            return
-        if allowance.keep(tensors(form)):
-            found.forms[name] = form
-        elif self._reduction is None:
-            raise Undefined(NO_ROOM)
+    def _take(self, name: str, form: AnyForm, data: Tensor, reduction: Reduction) -> None:
+        """Take the numbers of a parameter."""
+        begin, found = time.perf_counter(), self.found
+        scaled = scale(_some(form, found.chosen), found.samples / self.scale)
+        mean = data.to(form.dtype) if self.scale == 1 else data.to(form.dtype) / self.scale
+        found.numbers[name] = reduction.of(name, [scaled], self.parameters[name], mean, found.samples)
+        found.seconds += time.perf_counter() - begin
+
+    def _keep(self, name: str, form: AnyForm) -> None:
+        """Keep what samples contributed until the step is over."""
+        found, some = self.found, _some(form, self.found.kept)
+        if self.settings.allowance.keep(tensors(some)):
+            found.forms[name] = some
+        else:
+            found.forms.clear()
+            found.crowded = True
+            if self._reduction is None:
+                found.problem = NO_ROOM
 
     def _let_go(self, like: Tensor) -> None:
         """The device ran out of memory: nothing of this step is kept."""
         self.settings.allowance.halve(like)
+        self._lasting = False
         self.found.problem = "the device ran out of memory; less is kept from the next step on"
         self.found.forms.clear()
         self.found.numbers.clear()
@@ -211,7 +230,14 @@ class Backward:
             found.shares = shares.shares_of(self.samples, found.loss)
         if self._reduction is not None:
             found.sum_sq = self._reduction.kept
+            self.settings.allowance.spent(found.seen, found.seconds)
+        if self._lasting:
+            self.settings.allowance.kept(found.held)
         return found
+
+
+def _some(form: AnyForm, chosen: Tensor | None) -> AnyForm:
+    return form if chosen is None else pick(form, chosen.to(tensors(form)[0].device))
 
 
 def mean_of(estimates: list[Vectors], loss_scale: float) -> Vectors:

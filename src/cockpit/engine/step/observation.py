@@ -36,7 +36,7 @@ from cockpit.engine.needs import (
     per_sample,
 )
 from cockpit.engine.statistics.bins import Bins
-from cockpit.engine.step.backward import Pass, mean_of
+from cockpit.engine.step.backward import NO_ROOM, Pass, mean_of
 from cockpit.engine.step.lengths import square_distances, square_norm, square_norms
 from cockpit.engine.step.numbers import Key, Numbers
 from cockpit.engine.step.reduction import MEAN_SQ, Reduction, Vectors, curvature_name, stacked
@@ -112,6 +112,7 @@ class Observation:
 
     # ---- while the step lasts: compute what the quantities need
 
+    @torch.no_grad()
     def prepare(self, needs: frozenset[Need], line: Mapping[str, Tensor] | None = None) -> None:
         """Compute the numbers that the quantities of this step need."""
         samples = per_sample(needs) or line is not None
@@ -158,7 +159,7 @@ class Observation:
     def _scaled(self, found: Pass, name: str) -> AnyForm:
         form, theta = found.forms.get(name), self.parameters[name]
         if form is None:  # the parameter took no part: its individual gradients are zero
-            return Dense(theta.new_zeros(()).expand(found.seen, *theta.shape))
+            return Dense(theta.new_zeros(()).expand(found.held, *theta.shape))
         return scale(form, self.batch_size / self.loss_scale)
 
     def _mean(self, name: str, dtype: torch.dtype) -> Tensor:
@@ -181,6 +182,7 @@ class Observation:
             rows = [[e[name].double().sum() if name in e else zero for name in self.all_names] for e in estimates]
             self.numbers.put(need, torch.stack([torch.stack(row) for row in rows]))
 
+    @torch.no_grad()
     def moved(self, update: Vectors, leaving: bool = False) -> None:
         """The optimizer has stepped: put its length aside and, for a line that begins here, <g_n, update>."""
         self.update, self.moved_names = update, list(update)
@@ -190,7 +192,7 @@ class Observation:
             reduction, rows = Reduction(frozenset(), self.settings.allowance), []
             for name, vector in self.directions.items():
                 if any(name in found.off and name not in found.forms for found in self.passes):
-                    return  # what samples contributed to it was not kept
+                    return  # what samples contributed to it did not fit
                 parts = [self._scaled(found, name) for found in self.passes]
                 rows.append(reduction.along(parts, self.parameters[name], vector))
             self.numbers.put(START, torch.stack(rows))
@@ -270,6 +272,7 @@ class Observation:
 
     def abs_max(self) -> float:
         """Largest absolute element of any g_n."""
+        self._require_all()
         return float(self.rows(ABS_MAX).max())
 
     def counts(self, need: Hist1d | Hist2d) -> Numeric:
@@ -371,14 +374,15 @@ class Observation:
 
     def end(self, length: float, key: str) -> LineEnd:
         """Loss and slope here along a step of the given length, with the variance of their means (the data part)."""
+        if key == START and START not in self.numbers and any(found.crowded for found in self.passes):
+            raise Undefined(NO_ROOM)
         losses, slopes, size = self.losses, self.total(key) / length, self.batch_size
-        if size < 2:
+        if len(slopes) < 2:
             raise Undefined("a batch of one sample has no variance")
-        self._require_all()
         seen, typical = float(losses.mean()), float(np.abs(losses).mean())
         if not self.regularised and abs(seen - self.loss) > unseen_by(self.half) * max(typical, abs(self.loss)):
             raise Undefined("a part of the loss depends on the samples but was not seen; use pit.loss for all of it")
-        return LineEnd(seen, float(slopes.mean()), losses.var(ddof=1) / size, slopes.var(ddof=1) / size)
+        return LineEnd(seen, float(slopes.mean()), losses.var(ddof=1) / size, slopes.var(ddof=1) / len(slopes))
 
     # ---- helpers
 
