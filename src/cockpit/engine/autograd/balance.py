@@ -47,9 +47,8 @@ def _signed(form: AnyForm, signs: Tensor) -> Tensor:
     if isinstance(form, Summed):
         return torch.stack([_signed(part, signs) for part in form.parts]).sum(0)
     if isinstance(form, Factored) and form.row.shape[1] * form.row.shape[3] == form.shape[0]:
-        row = torch.einsum("ngto,go->ngt", wide(form.row), signs.view(form.row.shape[1], -1))
-        summed: Tensor = torch.einsum("ngt,ngti->i", row, wide(form.col))
-        return summed * form.factor
+        row = form.row @ signs.to(form.row.dtype).view(form.row.shape[1], -1, 1)  # [N, G, T, 1]
+        return (wide(row).mT @ wide(form.col)).sum((0, 1, 2)) * form.factor
     if isinstance(form, Convolved) and form.groups == 1:
         response = torch.tensordot(wide(form.response).movedim(2, -1), signs, 1).unsqueeze(2)
         return total(replace(form, shape=(1, *form.shape[1:]), response=response)).reshape(-1)

@@ -28,20 +28,33 @@ def hist1d(bins: Bins) -> Statistic:
 
 def counts(values: Tensor, bins: Bins) -> Tensor:
     """How many values each bin holds: int64, exact."""
-    if values.device.type == "cpu" and values.numel():
-        low, high = (float(end) for end in torch.aminmax(values))
+    flat = values.reshape(-1)
+    if flat.numel():
+        low, high = torch.stack(torch.aminmax(flat)).tolist()
         reached = bins.reached(low, high)
         if len(reached) <= FEW and low == low:
-            return _compared(values, bins, reached)
-    return torch.bincount(bins.index(values).reshape(-1), minlength=bins.count)
+            return _compared(flat, bins, reached)
+    return _by_sign(flat, bins)
 
 
 def _compared(values: Tensor, bins: Bins, reached: range) -> Tensor:
     """Differences of how many values are at or above each edge."""
     edges = bins.thresholds if values.dtype is torch.float32 else bins.inner
-    found, above = [0] * bins.count, values.numel()
+    found = torch.zeros(bins.count, dtype=torch.int64, device=values.device)
+    found[reached.start] = values.numel()
     for k in reached:
-        more = int(torch.count_nonzero(values >= edges[k]))
-        found[k], above = above - more, more
-    found[reached.stop] = above
-    return torch.tensor(found, device=values.device)
+        more = torch.count_nonzero(values >= edges[k])
+        found[k] -= more
+        found[k + 1] = more
+    return found
+
+
+def _by_sign(values: Tensor, bins: Bins) -> Tensor:
+    """Most values are small: their sign decides; only what lies beyond the first edges is looked up."""
+    radius, below, above = bins.near_zero
+    beyond = values[values.abs() >= radius]
+    negative = torch.count_nonzero(values < 0) - torch.count_nonzero(beyond < 0)
+    found = torch.bincount(bins.index(beyond), minlength=bins.count)
+    found[below] += negative
+    found[above] += values.numel() - len(beyond) - negative
+    return found

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
+from cockpit.engine.statistics.lengths import square_rows
 from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, wide
 
 
 def _chunk(g: Tensor, at: At) -> Tensor:
-    return g.flatten(1).square().sum(1) if g.dim() > 1 else g.square()
+    return square_rows(g.reshape(len(g), -1)).to(g.dtype)
 
 
 def _rows(rows: Rows, at: At) -> Tensor:

@@ -36,8 +36,8 @@ from cockpit.engine.needs import (
     per_sample,
 )
 from cockpit.engine.statistics.bins import Bins
+from cockpit.engine.statistics.lengths import square_distances, square_norm, square_norms
 from cockpit.engine.step.backward import NO_ROOM, Pass, mean_of
-from cockpit.engine.step.lengths import square_distances, square_norm, square_norms
 from cockpit.engine.step.numbers import Key, Numbers
 from cockpit.engine.step.reduction import MEAN_SQ, Reduction, Vectors, curvature_name, stacked
 from cockpit.engine.step.settings import Settings

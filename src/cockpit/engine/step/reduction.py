@@ -25,8 +25,8 @@ from cockpit.engine.statistics._base import At, Statistic
 from cockpit.engine.statistics.dot import dot
 from cockpit.engine.statistics.hist1d import hist1d
 from cockpit.engine.statistics.hist2d import hist2d
+from cockpit.engine.statistics.lengths import square_norm
 from cockpit.engine.statistics.scan import Found, scan_all
-from cockpit.engine.step.lengths import square_norm
 from cockpit.layers.forms import AnyForm
 
 Vectors = dict[str, Tensor]
