@@ -30,7 +30,7 @@ class Borrowed:
         self._node = node
 
     def __getattr__(self, name: str) -> Any:
-        raw = getattr(self._node, f"_raw{name}", None) if name.startswith("_saved_") else None
+        raw: Any = getattr(self._node, f"_raw{name}", None) if name.startswith("_saved_") else None
         if name == "saved_tensors":
             raw = self._node._raw_saved_tensors
         if isinstance(raw, list | tuple) and any(_is_recomputed(one) for one in raw):
@@ -65,7 +65,8 @@ def put_back(buffers: Iterable[Tensor]) -> Iterator[None]:
 
 def _holders(node: Any) -> Iterator[tuple[Any, Any]]:
     """The hook and the place of each saved tensor that is recomputed."""
-    for name in _saved_by(type(node)):
+    kind: Any = type(node)
+    for name in _saved_by(kind):
         raw = getattr(node, name, None)
         for one in raw if isinstance(raw, list | tuple) else (raw,):
             if _is_recomputed(one):

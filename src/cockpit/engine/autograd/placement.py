@@ -6,7 +6,7 @@ shows which axis counts samples, also for time first, flattened, folded or broad
 autograd runs, so that nothing large is held. Weights are powers of two: rounding is the same both times.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,6 +41,14 @@ class Source:
     def placed(cls, result: Result, layout: Layout) -> "Source":
         """A result with its layout."""
         return cls(result.node, result.output, result.shape, layout, result.dtype, result.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Placements:
+    """Where the samples are in the results of operations on the batch."""
+
+    nodes: Mapping[Node, tuple[Layout | None, ...]]
+    coupled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ computed from parameters alone and used on the batch (a transposed or normalised
 are carried down; or from a term of the loss that hangs on parameters alone, to which no sample contributed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from cockpit.engine.autograd.graph import REARRANGES, Graph, Node, family, shapes
+from cockpit.engine.autograd.graph import REARRANGES, Graph, Link, Node, Path, family, shapes
 from cockpit.engine.autograd.placement import Answer, Place, Source, couples
 from cockpit.layers.layout import Layout
 
@@ -45,6 +45,27 @@ class Uses:
     uncovered: dict[str, str] = field(default_factory=dict)
     coupled: bool = False
     regularised: set[str] = field(default_factory=set)  # to their gradient a term adds that no sample contributed to
+
+    def paths(self) -> list[Path]:
+        """Every way from an operation on the batch down to a parameter."""
+        found: list[Path] = []
+        for node, slots in self.edges.items():
+            for slot in slots:
+                operand, output = node.next_functions[slot]
+                shape = shapes(operand)[output]
+                found += [
+                    Path(name, node, slot, shape, chain, below) for name, chain, below in self._down(operand, output)
+                ]
+        return found
+
+    def _down(self, node: Node, output: int) -> Iterator[tuple[str, tuple[Link, ...], tuple[tuple[int, ...], ...]]]:
+        if node in self.names:
+            yield self.names[node], (), ()
+        for slot in self.carriers.get(node, ()):
+            operand, result = node.next_functions[slot]
+            link, shape = Link(node, slot, output), shapes(operand)[result]
+            for name, chain, below in self._down(operand, result):
+                yield name, (link, *chain), (shape, *below)
 
     def under(self, node: Node) -> set[str]:
         """Parameters that a result is computed from."""

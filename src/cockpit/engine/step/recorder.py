@@ -85,7 +85,11 @@ class Recorder:
     def attach(self) -> bool:
         """Place hooks on the graph."""
         if self._backward is not None:
-            self._backward.listen(list(self._present))
+            try:
+                self._backward.listen(list(self._present))
+            except Exception as error:
+                self._backward.release()
+                self._backward, self.flaw = None, why(error)
         return self.retain
 
     def alone(self) -> bool:
