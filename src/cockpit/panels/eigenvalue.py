@@ -39,7 +39,14 @@ def panel(runs: Runs) -> Panel:
         tracks.append(Track("2 / learning rate", "learning_rate", limits, reference=True))
     facts = []
     if len(runs) == 1:
-        facts = _now(values.series[0].defined(), limits[0])
+        since = runs.since(0, "HessMaxEV")
+        facts = (
+            []
+            if since and runs.broken(0)
+            else [since]
+            if since
+            else _now(runs.seen(values.series[0].defined()), limits[0])
+        )
     return draw(INSTRUMENT, runs, Chart(tracks, "eigenvalue", scale="log", include=near, facts=facts))
 
 
