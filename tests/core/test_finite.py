@@ -26,7 +26,7 @@ def test_a_number_at_the_end() -> None:
 
 def test_not_finite_to_the_end() -> None:
     found = tail(of(1.0, nan, 2.0, inf, nan), "Loss")
-    assert (found.last, found.since, found.count, found.broken, found.word) == (2, 3, 2, 3, "inf")
+    assert (found.last, found.since, found.lacking, found.broken, found.word) == (2, 3, 2, 3, "inf")
     assert found.over
     assert tail(of(nan), "Loss").broken == 0
     assert tail(of(1.0, -inf), "Loss").word == "-inf"

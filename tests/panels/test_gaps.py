@@ -39,7 +39,7 @@ def test_a_long_silence_ends_a_line_and_a_slower_pace_does_not() -> None:
 
 
 def test_a_value_that_stands_alone_is_a_dot() -> None:
-    values: dict[int, float | None] = {step: 1.0 for step in range(200)}
+    values: dict[int, float | None] = dict.fromkeys(range(200), 1.0)
     values |= {150: None, 151: 5.0, 152: None}
     rows = panel([of("Loss", values, "why")], "loss").datasets["lines"]
     assert [row["step"] for row in rows if row.get("d")] == [151]

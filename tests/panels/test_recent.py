@@ -22,7 +22,7 @@ def test_at_least_twenty_tracked_steps() -> None:
 
 
 def test_alpha_says_of_how_many_steps_it_speaks() -> None:
-    sparse = {**{step: 0.3 for step in range(40)}, 4000: 0.9}
+    sparse = {**dict.fromkeys(range(40), 0.3), 4000: 0.9}
     shown = panel([of("Alpha", sparse, learning_rate={0: 0.1})], "alpha")
     assert shown.note.startswith("last 20 tracked steps: median 0.3")
     labels = {one["name"]: one.get("value") for one in shown.spec["params"]}

@@ -17,14 +17,14 @@ class Tail(NamedTuple):
 
     last: int | None  # step of that number
     since: int | None  # the next step with a record, which has no finite number
-    count: int  # records without one
+    lacking: int  # records without one
     broken: int | None  # the first of these that is not finite
     word: str  # what it is there: NaN, inf, -inf
 
     @property
     def over(self) -> bool:
         """Whether the last number is no longer what the quantity is."""
-        return self.broken is not None or self.count > WAITING
+        return self.broken is not None or self.lacking > WAITING
 
 
 def tail(source: Source, name: str) -> Tail:

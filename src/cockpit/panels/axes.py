@@ -65,7 +65,7 @@ def step_x(runs: Runs, field: str = "step") -> Spec:
     """The encoding of the common step axis."""
     bounds = {"domain": [expr("lo"), expr("hi")], "nice": False, "zero": False}
     axis: Spec = {"title": None, "grid": False, "labelExpr": _STEP, "labelFlush": True, "ticks": True, "tickSize": 3}
-    scale = {"type": "symlog", "constant": 1e6 if runs.view.clock else 1} if runs.log else {"type": "linear"}
+    scale: Spec = {"type": "symlog", "constant": 1e6 if runs.view.clock else 1} if runs.log else {"type": "linear"}
     scale |= bounds
     if runs.log or runs.view.clock:
         axis |= ticks_at(expr("xticks"))

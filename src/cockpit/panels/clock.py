@@ -82,7 +82,8 @@ class Clocked:
         before = (steps - self._steps[0]) * first / (self._steps[1] - self._steps[0])
         after = (steps - self._steps[-1]) * last / (self._steps[-1] - self._steps[-2])
         found = np.interp(steps, self._steps, self._times) + np.minimum(before, 0) + np.maximum(after, 0)
-        return np.round(found).astype(np.int64)
+        whole: Steps = np.round(found).astype(np.int64)
+        return whole
 
     def _step(self, name: str, time: int) -> int:
         steps = self.source.counted(name)

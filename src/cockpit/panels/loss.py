@@ -24,7 +24,9 @@ def panel(runs: Runs) -> Panel:
     present = [one for one in tracks if any(len(series) for series in one.series)]
     facts = []
     for place, series in enumerate(tracks[0].series):
-        broken = [] if runs.broken(place) else not_finite(runs, place, "Loss", series)
+        if runs.broken(place):
+            continue  # the alarm says it
+        broken = not_finite(runs, place, "Loss", series)
         whose = f"{runs.labels[place]} " if runs.several else ""
         facts += [f"{whose}not finite from {runs.when(broken[0])}"] if len(broken) else []  # first: this must be read
     return draw(INSTRUMENT, runs, Chart(present, "loss", facts=[*facts, *labelled(runs, present)]))

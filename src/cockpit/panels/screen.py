@@ -25,8 +25,8 @@ from cockpit.panels import (
     trace,
 )
 from cockpit.panels._base import Panel, View
-from cockpit.panels.names import OURS
 from cockpit.panels.alarm import warned
+from cockpit.panels.names import OURS
 from cockpit.panels.runs import Runs
 
 Draw = Callable[[Runs], Panel]
