@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
+from importlib.resources import files
 
 import pytest
 
@@ -28,6 +30,17 @@ def test_crowded_valley() -> None:
     (wild,) = [entry for entry in table if entry.mean > 1e9]
     assert (wild.table, wild.optimizer, wild.mean) == ("B.5", "Adagrad", 7e23)
     assert all(math.isfinite(entry.std) for entry in table)
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [("table52.csv", "11a7a47dc3cd2193"), ("crowded_valley.csv", "811fbc441c172d28")],
+)
+def test_every_figure_is_as_it_was_printed(name: str, digest: str) -> None:
+    """Rows in any order; any other figure, or a row more or less, is seen."""
+    file = files("cockpit.results") / "published" / name
+    rows = sorted(file.read_text(encoding="utf-8").split())
+    assert hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16] == digest
 
 
 def test_a_caller_cannot_change_them() -> None:

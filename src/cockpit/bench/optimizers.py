@@ -2,19 +2,15 @@
 
 import inspect
 import math
-import os
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
-from cockpit.bench import origin
+from cockpit.bench import imports, origin
 from cockpit.core.errors import CockpitError, unknown
 
 Make = Callable[..., Optimizer]
@@ -173,28 +169,10 @@ def _found(optimizer: str | Make) -> tuple[str, Make]:
 
 
 def _imported(path: str) -> tuple[str, Make]:
-    module, _, name = path.partition(":")
-    try:
-        with _here():
-            make = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise CockpitError(
-            f"optimizer {path!r} cannot be imported: {error}; give it as package.module:Class"
-        ) from error
+    make = imports.thing(path, "optimizer")
     if not callable(make):
         raise CockpitError(f"optimizer {path!r} is {make!r}; give a class or a function that makes an optimizer")
     return _called(make), make
-
-
-@contextmanager
-def _here() -> Iterator[None]:
-    """Look for modules in the working directory, too, after all other places."""
-    before = list(sys.path)
-    sys.path.append(os.getcwd())
-    try:
-        yield
-    finally:
-        sys.path[:] = before
 
 
 def _called(make: Make) -> str:

@@ -1,12 +1,13 @@
 """Commands that read results: tables, figures, imports, and what an optimizer costs; light until they run."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from cockpit.bench.folders import default_folder, run_folder
 
 if TYPE_CHECKING:
     from cockpit.results.result import Result
@@ -88,7 +89,6 @@ def import_(source: Path, out: Path) -> None:
     SOURCE is a folder or a JSON file of DeepOBS, or a table of its baselines (..._runs.csv or .csv.gz, with
     ..._curves.csv beside it).
     """
-    from cockpit.bench.folders import run_folder
     from cockpit.core.errors import CockpitError
     from cockpit.results import folder
 
@@ -135,11 +135,6 @@ def runtime(optimizer: str, lr: float | None, settings: Sequence[str], data_dir:
 
 
 COMMANDS: list[click.Command] = [table, plot, import_, runtime]
-
-
-def default_folder() -> Path:
-    """Where results are unless told otherwise."""
-    return Path(os.environ.get("COCKPIT_RUNS") or "runs") / "bench"
 
 
 def _given(folders: Sequence[Path]) -> "list[Result]":

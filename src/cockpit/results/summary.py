@@ -83,6 +83,12 @@ class Setting:
         return "test_accuracy" if any(one.metric == "test_accuracy" for one in self.results) else "test_loss"
 
     @property
+    def target(self) -> float | None:
+        """The convergence performance: what the runs say of their problem, else what is known of it."""
+        said = [one.target for one in self.results if one.target is not None]
+        return said[-1] if said else TARGETS.get(self.problem)
+
+    @property
     def finished(self) -> tuple[Result, ...]:
         """The runs that came to an end, good or bad."""
         return tuple(one for one in self.results if one.complete or one.diverged is not None)
@@ -137,7 +143,7 @@ def speed(setting: Setting, target: float | None = None) -> float:
 
     A seed that never does counts as its number of epochs plus one, as published. NaN where no target is known.
     """
-    target = TARGETS.get(setting.problem) if target is None else target
+    target = setting.target if target is None else target
     if target is None or not setting.finished:
         return math.nan
     return float(np.mean([_reached(one, setting.metric, target) for one in setting.finished]))
@@ -232,7 +238,8 @@ def relative(value: float, best: float, up: bool) -> float:
 
 def _identity(one: Result) -> str:
     rounded = {name: _rounded(value) for name, value in one.hyperparameters.items()}
-    fixed = [one.problem, one.optimizer, one.schedule, one.batch_size, one.epochs, one.source, one.code]
+    fixed = [one.problem, one.optimizer, one.schedule, one.batch_size, one.epochs, one.source]
+    fixed += [one.code, one.problem_code]
     return json.dumps([*fixed, rounded, one.variant], sort_keys=True, default=str)
 
 
