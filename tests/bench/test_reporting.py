@@ -138,7 +138,7 @@ def test_import_of_the_authors_tables(tmp_path: Path, monkeypatch: pytest.Monkey
     some = [one for one in baselines() if one.problem == "quadratic_deep" and one.optimizer == "SGD"]
     monkeypatch.setattr("cockpit.results.deepobs.baseline_tables", lambda *files: some)
     call("import", PUBLISHED / "deepobs_baseline_runs.csv.gz", "-o", tmp_path)
-    shown = call("table", tmp_path, "--mode", "most", "--published").output
+    shown = call("table", tmp_path, "--published").output
     assert "87.40 ± 0.16  87.40 [5.2]   51.1" in shown
 
 

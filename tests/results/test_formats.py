@@ -38,7 +38,7 @@ def test_text_fits_a_terminal_without_losing_numbers() -> None:
 
 def test_published_figures_stand_beside() -> None:
     assert "91.69 [B.2, 100 epochs]" in text(small(published=True))
-    assert "92.34 [5.2]" in markdown(table(baselines(), ["fmnist_2c2d"], mode="most", published=True))
+    assert "92.34 [5.2]" in markdown(table(baselines(), ["fmnist_2c2d"], published=True))
 
 
 def test_markdown() -> None:
@@ -61,7 +61,7 @@ def test_csv() -> None:
 
 def test_json() -> None:
     data = json.loads(as_json(small(published=True)), parse_constant=pytest.fail)
-    assert data["mode"] == "final"
+    assert data["mode"] == "shared"
     assert data["rows"][0]["performance"] is None
     assert data["rows"][1]["published"]["table"] == "B.2"
 
@@ -88,7 +88,7 @@ def test_latex_of_odd_names() -> None:
 
 
 def test_colours_go_by_row() -> None:
-    source = as_latex(table(baselines(), ["quadratic_deep"], mode="most"))
+    source = as_latex(table(baselines(), ["quadratic_deep"]))
     assert (
         r"\cellcolor{green!81!red!35}87.11 & \cellcolor{green!100!red!35}87.05 & \cellcolor{green!0!red!35}87.40"
         in source

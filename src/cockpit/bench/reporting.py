@@ -21,10 +21,11 @@ _folders = click.argument("folders", nargs=-1, type=_path, metavar="[FOLDER]..."
 _problem = click.option("--problem", "problems", multiple=True, help="Only this one; may be given several times.")
 _mode = click.option(
     "--mode",
-    type=click.Choice(["final", "best", "most"]),
-    default="final",
+    type=click.Choice(["shared", "final", "best", "most"]),
+    default="shared",
     show_default=True,
-    help="Which setting of an optimizer counts: the best at the end, the best at any epoch, the one with most seeds.",
+    help="Which setting of an optimizer counts: the best at the end over the seeds that all settings have, over those "
+    "that each has, the best at any epoch, the one with most seeds.",
 )
 _published = click.option("--published", is_flag=True, help="Show published figures beside.")
 

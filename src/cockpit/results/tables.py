@@ -75,7 +75,7 @@ def table(
     results: Iterable[Result],
     problems: Sequence[str] | None = None,
     optimizers: Sequence[str] | None = None,
-    mode: Mode = "final",
+    mode: Mode = "shared",
     published: bool = False,
 ) -> Table:
     """Pick the best setting of each optimizer on each problem; what was imported stands apart from own runs.
@@ -84,7 +84,7 @@ def table(
         results: Runs; those of one setting and several seeds are taken together.
         problems: Which, in this order; None: all, those of the benchmark first.
         optimizers: Which, in this order; None: all, by name.
-        mode: How the best setting is found: ``"final"``, ``"best"`` or ``"most"``.
+        mode: How the best setting is found: ``"shared"``, ``"final"``, ``"best"`` or ``"most"``.
         published: Whether published figures stand beside.
     """
     results = list(results)
