@@ -107,6 +107,32 @@ def test_a_target_that_was_never_reached_is_no_good_speed() -> None:
     )
 
 
+def test_figures_of_matrices_that_drift_are_marked() -> None:
+    runs = [made(name, [300.0, 87.0], problem="quadratic_deep") for name in ("Adam", "AMSGrad", "Momentum")]
+    found = table(runs, published=True)
+    shown = text(found)
+    for figure in ("86.58 [B.2**, 100 epochs]", "87.64 [B.2*, 100 epochs]", "87.04 [B.2, 100 epochs]"):
+        assert figure in shown
+    assert "\n* tuned on matrices that differ from setting to setting\n** tuned on matrices that differ" in shown
+    assert "no parameters get below 86.8735" in shown
+    assert "86.58 [B.2\\*\\*, 100 epochs]" in markdown(found)
+    assert "\\multicolumn{5}{l}{\\footnotesize ** tuned on matrices" in as_latex(found)
+    check(as_latex(found))
+    assert json.loads(as_json(found))["rows"][0]["published"]["caveat"].startswith("tuned on matrices")
+    assert "*" not in text(small(published=True))
+
+
+def test_all_settings() -> None:
+    found = table(several(rates=(0.1, 1.0)), every=True)
+    assert [line.split()[-1] for line in text(found).splitlines()[2:]] == ["0.1", "1", "0.1", "1"]
+    assert len(list(csv.DictReader(io.StringIO(as_csv(found))))) == 4
+    assert [row["rank"] for row in json.loads(as_json(found))["rows"]] == [1, 2, 1, 2]
+    source = as_latex(found)
+    assert check(source) == ["document", "tabular"]
+    assert r" & SGD & 87.73 ± 0.08" in source.replace(r"$\pm$", "±")
+    assert {line.count("&") for line in source.splitlines() if "&" in line} == {5}
+
+
 def test_render() -> None:
     assert set(FORMATS) == {"text", "markdown", "csv", "json", "latex"}
     assert render(small(), "csv") == as_csv(small())

@@ -28,22 +28,33 @@ _mode = click.option(
     "that each has, the best at any epoch, the one with most seeds.",
 )
 _published = click.option("--published", is_flag=True, help="Show published figures beside.")
+_schedule = click.option("--schedule", "schedules", multiple=True, help="Only this schedule; repeatable.")
+_optimizer = click.option("--optimizer", "-O", "optimizers", multiple=True, help="Only this optimizer; repeatable.")
 
 
 @click.command(epilog=FOLDER)
 @_folders
 @_problem
+@_optimizer
+@_schedule
 @click.option("--format", type=click.Choice(FORMATS), default="text", show_default=True)
 @_mode
 @_published
+@click.option("--all", "every", is_flag=True, help="List all settings, the best of each optimizer first.")
 @click.option("--out", "-o", type=_path, help="Write to this file.")
 def table(
-    folders: tuple[Path, ...], problems: tuple[str, ...], format: str, mode: Any, published: bool, out: Path | None
+    folders: tuple[Path, ...],
+    problems: tuple[str, ...],
+    optimizers: tuple[str, ...],
+    schedules: tuple[str, ...],
+    format: str,
+    out: Path | None,
+    **options: Any,
 ) -> None:
     """Tabulate performance, speed and hyperparameters."""
     from cockpit.results import formats, tables
 
-    found = tables.table(_given(folders), problems or None, mode=mode, published=published)
+    found = tables.table(tables.only(_given(folders), schedules, optimizers), problems or None, **options)
     if format == "text" and out is None:
         click.echo(formats.text(found, _width()), nl=False)
     elif out is None:
@@ -56,6 +67,8 @@ def table(
 @_folders
 @click.option("--kind", type=click.Choice(KINDS), default="curves", show_default=True)
 @_problem
+@_optimizer
+@_schedule
 @click.option(
     "--baselines", multiple=True, type=_path, help="Results to draw behind: a folder, or a table of runs (.csv)."
 )
@@ -69,14 +82,17 @@ def plot(
     folders: tuple[Path, ...],
     kind: str,
     problems: tuple[str, ...],
+    optimizers: tuple[str, ...],
+    schedules: tuple[str, ...],
     baselines: tuple[Path, ...],
     out: Path,
     **options: Any,
 ) -> None:
     """Draw learning curves, sensitivity, speed, or how runs ended."""
     from cockpit.plots.bench import figure
+    from cockpit.results.tables import only
 
-    results, behind = _apart(_given(folders))
+    results, behind = _apart(only(_given(folders), schedules, optimizers))
     made = figure(results, kind, out, behind + _read(baselines), problems=problems or None, **options)
     click.echo(f"{made}  {made.stat().st_size:,} bytes")
 

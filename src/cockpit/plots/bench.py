@@ -205,9 +205,12 @@ def _ends(scene: Scene, problem: str) -> tuple[list[bench.End], Measure]:
     found += [_end(scene, one, behind=True) for one in scene.behind(problem) if one.metric == front[0].metric]
     known = _known(scene, front[0], front[0].metric)
     measure = scene.measure(front[0].metric)
+    said = ["published"]
     if known and any(one.first.epochs != known.epochs for one in front):
-        measure = replace(measure, published=f"published, after {known.epochs} epochs")
-    return found, measure
+        said.append(f"after {known.epochs} epochs")
+    if any(one.caveat for setting in front if (one := _known(scene, setting, setting.metric))):
+        said.append("in part on matrices that differ from setting to setting")
+    return found, replace(measure, published=", ".join(said))
 
 
 def _end(scene: Scene, setting: Setting, behind: bool = False) -> bench.End:
