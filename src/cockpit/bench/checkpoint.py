@@ -103,4 +103,7 @@ def _told(key: str, found: Any, wanted: Mapping[str, Any]) -> str:
     if key in _MARKED:
         name = wanted[_MARKED[key]]
         return f"the code of {name} was another (mark {found or 'none'}, now {wanted[key] or 'none'})"
+    if key == "rule":
+        old, new = (f"version {one}" if one else "torch's" for one in (found, wanted[key]))
+        return f"the rule of {wanted['optimizer']} was {old}, is {new}"
     return f"{key} was {found!r}, is {wanted[key]!r}"

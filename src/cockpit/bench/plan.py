@@ -11,7 +11,7 @@ from torch import device
 from torch.optim import Optimizer
 
 from cockpit import problems
-from cockpit.bench import imports, origin, rates
+from cockpit.bench import importing, origin, rates
 from cockpit.bench.folders import run_folder
 from cockpit.bench.optimizers import Choice, choose
 from cockpit.bench.seeds import ORDERS
@@ -77,13 +77,14 @@ class Plan:
             code=self.choice.code,
             problem_code=self.problem_code,
             target=self.problem.target,
+            rule=self.choice.rule,
         )
 
     def settings(self) -> dict[str, Any]:
         """What must be the same for a run to be continued."""
         known = asdict(self.result())
         names = ("problem", "optimizer", "hyperparameters", "seed", "batch_size", "epochs", "schedule", "variant")
-        return {name: known[name] for name in (*names, "log_interval", "code", "problem_code")}
+        return {name: known[name] for name in (*names, "log_interval", "code", "rule", "problem_code")}
 
 
 def make_plan(
@@ -103,7 +104,7 @@ def make_plan(
 ) -> Plan:
     """Look everything up and check it."""
     variant = variant or Variant()
-    own = imports.problem(problem)
+    own = importing.problem(problem)
     if own.name in problems.names() and not _same(own, problems.get(own.name)):
         raise CockpitError(f"{own.name} is the name of another problem, whose runs are known by it; give yours its own")
     _check_variant(variant, own.name)

@@ -252,7 +252,7 @@ def having(results: Iterable[Result], problem: str, name: str) -> list[str]:
 def _identity(one: Result) -> str:
     rounded = {name: _rounded(value) for name, value in one.hyperparameters.items()}
     fixed = [one.problem, one.optimizer, one.schedule, one.batch_size, one.epochs, one.source]
-    fixed += [one.code, one.problem_code]
+    fixed += [one.code, one.rule, one.problem_code]
     return json.dumps([*fixed, rounded, one.variant], sort_keys=True, default=str)
 
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.bench.test_origin import OWN
 
-from cockpit.bench import imports
+from cockpit.bench import importing
 from cockpit.cli import main
 from cockpit.core.errors import CockpitError
 from cockpit.problems import Problem, get
@@ -52,23 +52,23 @@ def test_beside_a_file(place: Path, tmp_path_factory: pytest.TempPathFactory) ->
     beside = tmp_path_factory.mktemp("study")
     (beside / "valley.py").write_text((place / "hill.py").read_text().replace('"slope"', '"beside"'))
     (place / "valley.py").write_text("raise RuntimeError('the working directory comes last')")
-    assert imports.problem("valley:slope", beside).name == "beside"
-    assert imports.thing("hill:Splits", "class", beside).__name__ == "Splits"
+    assert importing.problem("valley:slope", [beside]).name == "beside"
+    assert importing.load("class", "hill:Splits", [beside]).__name__ == "Splits"
     assert str(beside) not in sys.path
 
 
 def test_what_is_no_problem(place: Path) -> None:
-    assert imports.problem("digits") is get("digits")
+    assert importing.problem("digits") is get("digits")
     assert isinstance(get("digits"), Problem)
     with pytest.raises(CockpitError, match=r"hill:line is <function line.*; give a cockpit.problems.Problem"):
-        imports.problem("hill:line")
+        importing.problem("hill:line")
     with pytest.raises(CockpitError, match=r"problem is 3; give a cockpit.problems.Problem"):
-        imports.problem(3)  # type: ignore[arg-type]
-    with pytest.raises(CockpitError, match=r"problem 'hill:slop' cannot be imported: .*no attribute 'slop'"):
-        imports.problem("hill:slop")
+        importing.problem(3)  # type: ignore[arg-type]
+    with pytest.raises(CockpitError, match=r"problem 'hill:slop' cannot be imported: hill .* has no 'slop'"):
+        importing.problem("hill:slop")
     with pytest.raises(CockpitError, match="problem 'no_hill:slope' cannot be imported: No module named 'no_hill'"):
-        imports.problem("no_hill:slope")
+        importing.problem("no_hill:slope")
     (place / "valley.py").write_text("1 / 0")
     with pytest.raises(CockpitError, match="'valley:slope' cannot be imported: ZeroDivisionError: division by zero"):
-        imports.problem("valley:slope")
+        importing.problem("valley:slope")
     assert "package.module:problem" in call("run", "hill", code=2).stderr
