@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from cockpit.bench.reporting import COMMANDS
+from cockpit.bench.sweep.commands import COMMANDS as SWEEPS
 
 FIRST_SEED = 42
 
@@ -70,5 +71,5 @@ def list_problems(data_dir: Path | None, as_json: bool) -> None:
     show(data_dir, as_json)
 
 
-for command in COMMANDS:
+for command in (*COMMANDS, *SWEEPS):
     bench.add_command(command)

@@ -87,7 +87,9 @@ def refined(budget: str) -> bool:
 def read(data: Mapping[str, Any]) -> SweepPlan:
     """The plan of its JSON."""
     if data.get("format") != FORMAT:
-        raise CockpitError(f"the plan of this sweep has format {data.get('format')!r}, not {FORMAT}; it is of another version")
+        raise CockpitError(
+            f"the plan of this sweep has format {data.get('format')!r}, not {FORMAT}; it is of another version"
+        )
     try:
         given = {one.name: data[one.name] for one in fields(SweepPlan)}
         lists = {name: tuple(given[name]) for name in ("budgets", "schedules", "seed")}

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
+import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -76,14 +77,19 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / NAME
         if not self.path.is_file():
-            raise CockpitError(f"{folder} holds no sweep ({NAME} is missing); give a study file, or the folder of a sweep")
+            raise CockpitError(
+                f"{folder} holds no sweep ({NAME} is missing); give a study file, or the folder of a sweep"
+            )
 
     # ---- reading
 
     def rows(self) -> dict[str, Row]:
         """All results, without their curves."""
         with self._reading() as db:
-            return {row[0]: Row(*row[1:]) for row in db.execute("SELECT id, state, validation, seconds, machine FROM result")}
+            return {
+                row[0]: Row(*row[1:])
+                for row in db.execute("SELECT id, state, validation, seconds, machine FROM result")
+            }
 
     def plan(self) -> SweepPlan:
         """The plan of the last sweep."""
@@ -132,7 +138,7 @@ class Store:
 
     def keep(self, plan: SweepPlan) -> bool:
         """Make this the plan of the last sweep; returns whether it differs from the one before."""
-        text = json.dumps(plan.plain(), sort_keys=True)
+        text = json.dumps(plan.plain())  # in order: a space is drawn from in the order of its keys
         with self._writing() as db:
             last = db.execute("SELECT json FROM plan ORDER BY id DESC LIMIT 1").fetchone()
             if last is not None and last[0] == text:
@@ -158,18 +164,19 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with _saying(self.path), tempfile.TemporaryDirectory(prefix="cockpit-") as spare:
-            with closing(self._opened(Path(spare))) as db:
-                yield db
+        with _saying(self.path), closing(self._opened()) as db:
+            yield db
 
-    def _opened(self, spare: Path) -> sqlite3.Connection:
-        """A connection that has read; of a copy, where a killed writer left a journal in a folder we cannot write to."""
+    def _opened(self) -> sqlite3.Connection:
+        """A connection that has read; to a copy, where a killed writer's journal lies in a folder that is read-only."""
         db = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True, timeout=WAIT)
         try:
             db.execute("SELECT count(*) FROM sqlite_master").fetchone()
             return db
         except sqlite3.OperationalError:
             db.close()
+        spare = Path(tempfile.mkdtemp(prefix="cockpit-"))
+        weakref.finalize(self, shutil.rmtree, spare, ignore_errors=True)
         for part in self.folder.glob(f"{NAME}*"):
             shutil.copyfile(part, spare / part.name)
         return sqlite3.connect(spare / NAME)
@@ -188,9 +195,9 @@ class Store:
 
 
 _UPSERT = (
-    f"INSERT INTO result({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT(id) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])
-    + " WHERE result.state = 'failed'"
+    f"INSERT INTO result({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) "
+    f"ON CONFLICT(id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS[1:])} "
+    "WHERE result.state = 'failed'"
 )
 
 
@@ -217,7 +224,9 @@ def create(folder: Path, plan: SweepPlan) -> Store:
         finally:
             shutil.rmtree(part, ignore_errors=True)
     except OSError as error:
-        raise CockpitError(f"{folder} cannot be written: {error.strerror or error}; choose another place with --out") from error
+        raise CockpitError(
+            f"{folder} cannot be written: {error.strerror or error}; choose another place with --out"
+        ) from error
     return Store(folder)
 
 
@@ -252,7 +261,9 @@ def _saying(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
-            raise CockpitError(f"{path}: the disk is full; what was committed is kept, make room and sweep again") from error
+            raise CockpitError(
+                f"{path}: the disk is full; what was committed is kept, make room and sweep again"
+            ) from error
         raise CockpitError(f"{path} cannot be read or written: {error}") from error
 
 
