@@ -17,7 +17,7 @@ from cockpit.results.sweeps.runs import Spec
 
 USUAL: dict[str, Any] = {  # options of a problem as `bench run` has them, and what they are if nothing is said
     **{"order": "fresh", "hessian": 0, "no_validation": False, "label_leak": False, "not_held_out": False},
-    **{"augmented_eval": False, "cut": False, "whole_eval": False, "amp": None, "compile": False, "l2": None},
+    **{"shuffled_eval": False, "cut": False, "whole_eval": False, "amp": None, "compile": False, "l2": None},
 }
 
 
@@ -81,7 +81,7 @@ def variant_of(options: Mapping[str, Any]) -> Variant:
         hessian=known["hessian"],
         label_leak=known["label_leak"],
         held_out=not known["not_held_out"],
-        augmented_eval=known["augmented_eval"],
+        shuffled_eval=known["shuffled_eval"],
         cut=known["cut"],
         whole_eval=known["whole_eval"],
     )

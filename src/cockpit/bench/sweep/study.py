@@ -19,7 +19,7 @@ KEYS = (
 # Options of a problem, as `bench run` has them, and the kind of their values.
 OPTIONS: dict[str, type] = {
     **{"epochs": int, "batch_size": int, "l2": float, "order": str, "hessian": int, "amp": str, "compile": bool},
-    **dict.fromkeys(("no_validation", "label_leak", "not_held_out", "augmented_eval", "cut", "whole_eval"), bool),
+    **dict.fromkeys(("no_validation", "label_leak", "not_held_out", "shuffled_eval", "cut", "whole_eval"), bool),
     "gpus": float,
 }
 LEAST = {"epochs": 0, "batch_size": 1, "hessian": 0, "l2": 0, "gpus": 0}
