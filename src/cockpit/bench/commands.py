@@ -7,6 +7,7 @@ import click
 
 from cockpit.bench.catalogue import list_optimizers
 from cockpit.bench.reporting import COMMANDS
+from cockpit.bench.sweep.commands import COMMANDS as SWEEPS
 
 FIRST_SEED = 42
 
@@ -75,5 +76,5 @@ def list_problems(data_dir: Path | None, as_json: bool) -> None:
     show(data_dir, as_json)
 
 
-for command in (list_optimizers, *COMMANDS):
+for command in (list_optimizers, *COMMANDS, *SWEEPS):
     bench.add_command(command)
