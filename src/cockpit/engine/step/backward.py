@@ -3,12 +3,14 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
+from cockpit.core.guard import entry
 from cockpit.engine.autograd.balance import imbalance
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
@@ -23,6 +25,7 @@ from cockpit.layers.parts import pick, tensors
 
 NOT_ASKED = "individual gradients were not asked for"
 NO_ROOM = "what the samples contributed did not fit into the memory of this step; at the next one fewer are taken"
+NO_MEMORY = "the device ran out of memory; less is kept from the next step on"
 
 
 @dataclass
@@ -118,7 +121,7 @@ class Backward:
             return
         uses = samples.uses()
         found.coupled, found.uncovered, found.regularised = uses.coupled, uses.uncovered, uses.regularised
-        self._walk = Walk(uses, self._ready)
+        self._walk = Walk(uses, self._ready, self.fault)
 
     def second_order(self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], key: int) -> float:
         """Compute what is needed of the curvature; returns the seconds that it took."""
@@ -152,19 +155,23 @@ class Backward:
             self._walk.listen()
         if LOSSES in self.needs:
             for node, call in self.seen.calls:
-                self._handles.append(node.register_prehook(shares.keeper(call)))
+                self._handles.append(node.register_prehook(call.keep))
         for name in present:
             if name in self.parameters:
                 leaf = self.graph.leaves[id(self.parameters[name])]
-                self._handles.append(leaf.register_prehook(self._arrived(name)))
+                self._handles.append(leaf.register_prehook(partial(self._arrived, name)))
 
-    def _arrived(self, name: str) -> Any:
-        def keep(grads: tuple[Tensor | None, ...]) -> None:
-            if grads[0] is not None:
-                grad = grads[0].detach()
-                self.found.gradient[name] = grad.to_dense() if grad.is_sparse else grad
+    @entry
+    def _arrived(self, name: str, grads: tuple[Tensor | None, ...]) -> None:
+        """A gradient is about to be added to one that lies there already."""
+        if grads[0] is not None:
+            grad = grads[0].detach()
+            self.found.gradient[name] = grad.to_dense() if grad.is_sparse else grad
 
-        return keep
+    def fault(self, error: Exception) -> None:
+        """Give up the individual gradients of this pass."""
+        self._let_go()
+        self.found.problem = why(error)
 
     def _ready(self, name: str, parts: Contribution, arrived: Tensor) -> None:
         """The gradient of a parameter is there: take its numbers, and let go of what they were computed from."""
@@ -178,12 +185,14 @@ class Backward:
             found.off[name] = imbalance(form, arrived if term is None else arrived - term)
             if term is not None:
                 found.terms[name] = term
-            if self._reduction is not None:
+            if self._reduction is not None and found.problem is None:
                 self._take(name, form, arrived if term is None else arrived - term, self._reduction)
             if self._lasting and found.problem is None:
                 self._keep(name, form)
         except torch.OutOfMemoryError:
-            self._let_go(arrived)
+            self._let_go()
+            self.settings.allowance.halve(arrived)
+            found.problem = NO_MEMORY
         except Exception as error:  # a user's training never breaks because it is watched
             found.uncovered[name] = why(error)
 
@@ -206,11 +215,9 @@ class Backward:
             if self._reduction is None:
                 found.problem = NO_ROOM
 
-    def _let_go(self, like: Tensor) -> None:
-        """The device ran out of memory: nothing of this step is kept."""
-        self.settings.allowance.halve(like)
+    def _let_go(self) -> None:
+        """Nothing of this step is kept."""
         self._lasting = False
-        self.found.problem = "the device ran out of memory; less is kept from the next step on"
         self.found.forms.clear()
         self.found.numbers.clear()
         self.found.terms.clear()
