@@ -7,7 +7,7 @@ from math import prod
 from torch import Tensor
 
 from cockpit.engine.branches import beside, meet
-from cockpit.engine.curvature import Vectors
+from cockpit.engine.double_backward import Vectors
 from cockpit.engine.factors import Columns
 from cockpit.engine.graph import Node, Path, family
 from cockpit.engine.placement import Placements

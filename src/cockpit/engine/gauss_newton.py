@@ -10,7 +10,7 @@ from torch import Tensor
 from cockpit.core.errors import Undefined
 from cockpit.engine.blueprint import Found
 from cockpit.engine.column_pass import LEAST, ColumnPass, even, outermost, parts_of
-from cockpit.engine.curvature import Vectors, random_signs
+from cockpit.engine.double_backward import Vectors, random_signs
 from cockpit.engine.factors import Columns
 from cockpit.engine.graph import Graph, edge
 from cockpit.engine.output_hessian import OutputHessian

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from cockpit.core.errors import why
 from cockpit.engine.backward_pass import BackwardPass
 from cockpit.engine.batch import note, noted
-from cockpit.engine.curvature import Vectors
+from cockpit.engine.double_backward import Vectors
 from cockpit.engine.familiar import FamiliarPass, Met
 from cockpit.engine.graph import Graph, Node
 from cockpit.engine.losses import LossCall

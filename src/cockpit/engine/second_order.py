@@ -10,7 +10,7 @@ from torch import Tensor
 from cockpit.core.errors import Undefined, why
 from cockpit.engine import confined, lanczos
 from cockpit.engine.capture import Capture, loss_input
-from cockpit.engine.curvature import HessianProduct, Product, Vectors, hessian_diagonal, hutchinson
+from cockpit.engine.double_backward import HessianProduct, Product, Vectors, hessian_diagonal, hutchinson
 from cockpit.engine.eager import full_precision
 from cockpit.engine.gauss_newton import GaussNewton
 from cockpit.engine.graph import Graph

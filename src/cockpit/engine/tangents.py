@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.branches import side_by_side
-from cockpit.engine.curvature import Product, Vectors
+from cockpit.engine.double_backward import Product, Vectors
 from cockpit.engine.graph import Graph, Node, edge, family
 from cockpit.engine.squares import rearranged
 from cockpit.engine.tangent_layers import DATA, LAYERS, Layer, Tangents
