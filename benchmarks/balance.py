@@ -15,9 +15,9 @@ from results import Row
 from timing import Clock, significant
 from torch import Tensor
 
-from cockpit.engine import statistics
-from cockpit.engine.binning import Bins
-from cockpit.engine.statistics import Wanted
+from cockpit.engine import form_statistics as statistics
+from cockpit.engine.form_statistics import Wanted
+from cockpit.engine.statistics.bins import Bins
 from cockpit.layers.forms import Factored
 
 SHARES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)  # of the histogram that gradients and parameters fill

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from cockpit.engine import kernels
-from cockpit.engine.binning import Bins
 from cockpit.engine.kernels import histograms, scanning
+from cockpit.engine.statistics.bins import Bins
 
 DEVICE = torch.device("cuda", 0)
 START = time.perf_counter()

@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cockpit.engine.graph import Graph
+from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.tangents import TangentProduct, chain_of
 
 

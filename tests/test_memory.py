@@ -27,8 +27,8 @@ from tests.small import (
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cockpit.engine import statistics
-from cockpit.engine.statistics import Wanted
+from cockpit.engine import form_statistics as statistics
+from cockpit.engine.form_statistics import Wanted
 from cockpit.layers.forms import CHUNK, Convolved, Factored
 
 MIB = 2**20

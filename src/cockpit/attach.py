@@ -23,10 +23,10 @@ from cockpit.core.schedule import Budget, Schedule, as_schedule
 from cockpit.core.source import Source
 from cockpit.describe import describe
 from cockpit.engine import eager, native, tap
+from cockpit.engine.autograd.scaler import LossScale
 from cockpit.engine.needs import double_backward
 from cockpit.engine.placement import Finder
 from cockpit.engine.replay import Studio
-from cockpit.engine.scaler import LossScale
 from cockpit.engine.settings import Settings
 from cockpit.explain import explain
 from cockpit.pace import tier_of

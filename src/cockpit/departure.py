@@ -8,11 +8,11 @@ import numpy as np
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.block import Block, Lines
+from cockpit.engine.form_statistics import Direction
 from cockpit.engine.line import Line, LineEnd
 from cockpit.engine.needs import LINE
 from cockpit.engine.observation import Observation
 from cockpit.engine.reduction import START
-from cockpit.engine.statistics import Direction
 from cockpit.quantities._base import Quantity
 
 

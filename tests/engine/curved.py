@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from cockpit.engine.autograd.graph import Graph, Result
 from cockpit.engine.blueprint import Found
 from cockpit.engine.gauss_newton import GaussNewton
-from cockpit.engine.graph import Graph, Result
 from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.placement import Finder, Source
 from cockpit.engine.settings import Settings

@@ -8,9 +8,9 @@ from tests.products import product_of
 from torch import Tensor, nn
 
 from cockpit.engine import confined, lanczos
+from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.confined import Confined, ConfinedBasis
 from cockpit.engine.double_backward import HessianProduct
-from cockpit.engine.graph import Graph
 from cockpit.engine.tangents import TangentProduct, chain_of
 
 

@@ -14,9 +14,9 @@ from torch.utils.checkpoint import checkpoint
 import cockpit
 from cockpit.core.record import Record
 from cockpit.engine import recorder
+from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.backward_pass import BackwardPass
 from cockpit.engine.familiar import FamiliarPass
-from cockpit.engine.graph import Graph
 
 Records = dict[tuple[int, str], Record]
 STEPS = 12

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import cockpit
 from cockpit.engine import formed, kernels, outer
-from cockpit.engine.binning import Bins
 from cockpit.engine.histograms import looked_up, looked_up_2d
+from cockpit.engine.statistics.bins import Bins
 from cockpit.engine.wanted import Statistics, Wanted
 from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Scratch, Summed, scale
 

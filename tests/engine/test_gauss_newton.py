@@ -11,7 +11,7 @@ from tests.engine.curved import curved, dense_diagonal
 from torch import Tensor, nn
 
 from cockpit.engine import column_pass
-from cockpit.engine.graph import family
+from cockpit.engine.autograd.graph import family
 from cockpit.engine.scattered import Scattered, dense
 from cockpit.engine.sending import Sender
 from cockpit.engine.settings import Settings

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from cockpit.engine import histograms
-from cockpit.engine.binning import Bins
 from cockpit.engine.histograms import Axis, Joint
+from cockpit.engine.statistics.bins import Bins
 from cockpit.layers.forms import Scratch
 
 BINS = [Bins(100, -2.0, 2.0), Bins(7, -0.5, 1.0), Bins(1, -1.0, 1.0), Bins(10, 0.5, 2.0), Bins(14, -0.9, 0.9)]

@@ -9,8 +9,8 @@ from tests.engine.triton_here import DEVICE, INTERPRETED, its_own_words, needs_k
 from torch import Tensor
 
 from cockpit.engine import kernels
-from cockpit.engine.binning import Bins
 from cockpit.engine.kernels import devices, tables
+from cockpit.engine.statistics.bins import Bins
 
 pytestmark = its_own_words
 

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cockpit.engine import derived, native
-from cockpit.engine.binning import Bins
 from cockpit.engine.native import build
+from cockpit.engine.statistics.bins import Bins
 
 pytestmark = pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
 

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 import cockpit
-from cockpit.engine import kernels, statistics
-from cockpit.engine.binning import Bins
-from cockpit.engine.statistics import Direction, Statistics, Wanted
+from cockpit.engine import form_statistics as statistics
+from cockpit.engine import kernels
+from cockpit.engine.form_statistics import Direction, Statistics, Wanted
+from cockpit.engine.statistics.bins import Bins
 from cockpit.layers._rule import Use, rule_for
 from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Indexed, Summed, scale, widened
 from cockpit.layers.layout import Layout

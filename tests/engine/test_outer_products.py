@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from cockpit.engine import outer_joint, outer_products, row_products
-from cockpit.engine.binning import Bins
 from cockpit.engine.histograms import Axis
 from cockpit.engine.outer_joint import joint
 from cockpit.engine.outer_products import Products
+from cockpit.engine.statistics.bins import Bins
 
 pytestmark = pytest.mark.usefixtures("loops")
 

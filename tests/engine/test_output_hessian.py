@@ -11,10 +11,10 @@ from tests.engine.curved import curved
 from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
+from cockpit.engine.autograd.graph import Graph
+from cockpit.engine.autograd.trust import Trust
 from cockpit.engine.factors import Columns, cholesky_of_softmax
-from cockpit.engine.graph import Graph
 from cockpit.engine.output_hessian import OutputHessian
-from cockpit.engine.trust import Trust
 
 N, C, T = 5, 4, 3
 LABELS = torch.tensor([0, 3, 1, 1, 2])

@@ -9,9 +9,9 @@ from tests.engine.triton_here import DEVICE, its_own_words, needs_kernels
 from torch import Tensor, nn
 
 from cockpit.engine import filling, sending
+from cockpit.engine.autograd.graph import Graph, family
 from cockpit.engine.conv_kernels import nearest
 from cockpit.engine.filling import fill
-from cockpit.engine.graph import Graph, family
 from cockpit.engine.picking import KernelPicking, Picking, picking
 from cockpit.engine.scattered import Scattered
 from cockpit.engine.sending import Sender

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from cockpit import watch
 from cockpit.core.record import Record
 from cockpit.engine import placement
-from cockpit.engine.graph import Graph
+from cockpit.engine.autograd.graph import Graph
 from cockpit.layers.layout import Layout
 
 

@@ -10,8 +10,8 @@ from torch import nn
 
 from cockpit import watch
 from cockpit.core.errors import CockpitError
-from cockpit.engine import statistics
-from cockpit.engine.statistics import Wanted
+from cockpit.engine import form_statistics as statistics
+from cockpit.engine.form_statistics import Wanted
 from cockpit.engine.ways import Way, Ways, listed
 from cockpit.layers.forms import Convolved, Factored
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from cockpit.core.errors import why
 from cockpit.engine import scene
+from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.blueprint import Recalled
 from cockpit.engine.capture import Capture
 from cockpit.engine.familiar import Familiar
-from cockpit.engine.graph import Graph
 from cockpit.engine.losses import LossCall, share
 from cockpit.engine.microbatch import CHANGED, Microbatch, backpropagated
 from cockpit.engine.needs import LOSSES, MAX_EIGENVALUE, Diagonal, Need, per_sample

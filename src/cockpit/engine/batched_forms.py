@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cockpit.engine.graph import Path
-from cockpit.engine.pull import gradient_of
+from cockpit.engine.autograd.graph import Path
+from cockpit.engine.autograd.pull import gradient_of
 from cockpit.engine.scattered import dense
 from cockpit.engine.sending import Grads
 from cockpit.layers import Dense, Factored

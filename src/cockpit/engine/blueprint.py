@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from cockpit.engine.graph import Graph, Link, Node, Path, shapes
+from cockpit.engine.autograd.graph import Graph, Link, Node, Path, shapes
 from cockpit.engine.placement import DYNAMIC, Placements, Source
 from cockpit.layers.layout import Layout
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import why
+from cockpit.engine.autograd.graph import Graph, Node, Path, Result, family
+from cockpit.engine.autograd.pull import gradient_of
 from cockpit.engine.blueprint import Found
 from cockpit.engine.eager import full_precision
-from cockpit.engine.graph import Graph, Node, Path, Result, family
 from cockpit.engine.placement import Finder, Source
-from cockpit.engine.pull import gradient_of
 from cockpit.engine.raw import Collected, Grads, Reading, Rehearsal, Script
 from cockpit.layers import AnyForm, Form, combine
 from cockpit.layers.layout import Layout, Placement, candidates

@@ -6,10 +6,10 @@ from math import prod
 
 from torch import Tensor
 
+from cockpit.engine.autograd.graph import Node, Path, family
 from cockpit.engine.branches import beside, meet
 from cockpit.engine.double_backward import Vectors
 from cockpit.engine.factors import Columns
-from cockpit.engine.graph import Node, Path, family
 from cockpit.engine.placement import Placements
 from cockpit.engine.sending import Part, Sender, Step
 from cockpit.engine.squares import Squares

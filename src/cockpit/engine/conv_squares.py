@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cockpit.engine import conv_kernels, kernels, native
+from cockpit.engine.autograd.graph import Node, shapes
 from cockpit.engine.filling import rounds
-from cockpit.engine.graph import Node, shapes
 from cockpit.engine.native.picked import listable
 from cockpit.engine.scattered import Scattered, picked
 from cockpit.engine.sending import ALL, Part

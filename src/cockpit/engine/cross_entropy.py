@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cockpit.engine.graph import Node, family, signed
+from cockpit.engine.autograd.graph import Node, family, signed
 
 LOSSES = {
     "NllLossBackward": torch.ops.aten.nll_loss_backward.default,

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from cockpit.engine.graph import Node
+from cockpit.engine.autograd.graph import Node
 from cockpit.layers.layout import Layout
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from torch import Tensor
 
-from cockpit.engine.batch import Forward
+from cockpit.engine.autograd.batch import Forward
+from cockpit.engine.autograd.graph import Graph, Node, recomputed
 from cockpit.engine.blueprint import MAX_REMEMBERED, Blueprint
 from cockpit.engine.cross_entropy import Seeds
-from cockpit.engine.graph import Graph, Node, recomputed
 from cockpit.engine.losses import LossCall
 from cockpit.engine.microbatch import CHANGED, Microbatch, Vectors, backpropagated
 from cockpit.engine.needs import Diagonal, Need

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cockpit.engine import conv_loops, histograms, kernels, native
-from cockpit.engine.binning import Bins
+from cockpit.engine.statistics.bins import Bins
 from cockpit.engine.vectors import ROW, square_rows
 from cockpit.engine.wanted import Statistics, Wanted
 from cockpit.engine.ways import Way

@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
+from cockpit.engine.autograd.graph import Graph, edge
+from cockpit.engine.autograd.trust import agree
 from cockpit.engine.blueprint import Found
 from cockpit.engine.column_pass import LEAST, ColumnPass, even, outermost, parts_of
 from cockpit.engine.double_backward import Vectors, random_signs
 from cockpit.engine.factors import Columns
-from cockpit.engine.graph import Graph, edge
 from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.scattered import dense
 from cockpit.engine.sending import Grads, Part
 from cockpit.engine.settings import Settings
-from cockpit.engine.trust import agree
 from cockpit.layers.forms import wide
 
 MAX_COUPLED = 4096  # samples x outputs, where each needs a pass of its own

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cockpit.engine import native
-from cockpit.engine.binning import Bins
+from cockpit.engine.statistics.bins import Bins
 from cockpit.layers.forms import Scratch
 
 SEVERAL = 4  # edges from which on a compiled loop looks up pairs faster than elements are compared with each edge

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
 from cockpit.engine import native
-from cockpit.engine.graph import Result
+from cockpit.engine.autograd.graph import Result
 from cockpit.layers.layout import Layout
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cockpit.engine.binning import Bins
+from cockpit.engine.statistics.bins import Bins
 
 SQ_NORM = "sq_norm"  # ||g_n||^2
 DOT_GRAD = "dot_grad"  # <g_n, g>

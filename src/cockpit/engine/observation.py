@@ -16,8 +16,8 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine import derived
-from cockpit.engine.binning import Bins
 from cockpit.engine.branches import beside
+from cockpit.engine.form_statistics import Direction
 from cockpit.engine.lanczos import Eigenpair
 from cockpit.engine.line import Line, LineEnd, unseen_by
 from cockpit.engine.microbatch import Microbatch, Vectors, summed
@@ -41,7 +41,7 @@ from cockpit.engine.needs import (
 )
 from cockpit.engine.numbers import Key, Numbers
 from cockpit.engine.reduction import CENTRE, SCATTER, SQUARES, Reduction, rounding_of, unsettled
-from cockpit.engine.statistics import Direction
+from cockpit.engine.statistics.bins import Bins
 from cockpit.engine.vectors import square_distances, square_norms
 from cockpit.engine.ways import Ways
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.feed import Draw
+from cockpit.engine.form_statistics import Direction
 from cockpit.engine.losses import LossCall
 from cockpit.engine.microbatch import Microbatch, Vectors
 from cockpit.engine.needs import DOT_GRAD, LINE, LOSSES, SQ_NORM, Diagonal, Need
@@ -15,7 +16,6 @@ from cockpit.engine.numbers import Numbers
 from cockpit.engine.observation import Observation
 from cockpit.engine.raw import Collected, Script
 from cockpit.engine.reduction import START
-from cockpit.engine.statistics import Direction
 from cockpit.engine.ways import Ways
 from cockpit.layers.forms import Dense
 from cockpit.layers.layout import Layout

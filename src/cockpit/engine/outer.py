@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 
 from cockpit.engine import gram, histograms, kernels, native
-from cockpit.engine.binning import Bins
 from cockpit.engine.outer_joint import joint
 from cockpit.engine.outer_products import Products
 from cockpit.engine.projections import outer, project, vector_of
+from cockpit.engine.statistics.bins import Bins
 from cockpit.engine.vectors import scaled, square_rows
 from cockpit.engine.wanted import Directions, Statistics, Wanted
 from cockpit.layers.forms import Factored, chunks, wide

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cockpit.engine import histograms
-from cockpit.engine.binning import Bins
 from cockpit.engine.histograms import Axis
 from cockpit.engine.outer_products import Products, Small
+from cockpit.engine.statistics.bins import Bins
 
 BLOCK = 2**17  # products that are formed at once
 PLAIN = 2  # edges reached by the parameter up to which it is split into 0/1 matrices

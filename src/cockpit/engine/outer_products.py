@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cockpit.engine import histograms, row_products
-from cockpit.engine.binning import Bins
+from cockpit.engine.statistics.bins import Bins
 from cockpit.layers.forms import Scratch
 
 BLOCK = 2**18  # products that are formed at once

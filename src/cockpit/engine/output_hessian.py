@@ -13,11 +13,11 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine import cross_entropy
+from cockpit.engine.autograd.graph import Graph, Node, edge, family, signed
+from cockpit.engine.autograd.pull import KEEPS, RESHAPES
+from cockpit.engine.autograd.trust import Trust, agree
 from cockpit.engine.factors import Columns, Factor, Softmax, Target
-from cockpit.engine.graph import Graph, Node, edge, family, signed
 from cockpit.engine.placement import Source
-from cockpit.engine.pull import KEEPS, RESHAPES
-from cockpit.engine.trust import Trust, agree
 
 MAX_COLUMNS = 1024  # outputs per sample for which the exact GGN is formed
 UNITS = 2**23  # numbers of unit vectors that are sent at once

@@ -7,12 +7,12 @@ from typing import Any
 from torch import Tensor
 
 from cockpit.core.errors import why
+from cockpit.engine.form_statistics import Direction
 from cockpit.engine.needs import Need
 from cockpit.engine.occasion import Given, Occasion, Performance
 from cockpit.engine.program import Program
 from cockpit.engine.recorder import Recorder
 from cockpit.engine.settings import Settings
-from cockpit.engine.statistics import Direction
 from cockpit.engine.taped import Taped
 
 NOTHING: frozenset[Any] = frozenset()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cockpit.engine import kernels
-from cockpit.engine.graph import Node
+from cockpit.engine.autograd.graph import Node
 from cockpit.engine.kernels.devices import on
 from cockpit.engine.scattered import Scattered
 from cockpit.engine.windows import Windows

@@ -13,8 +13,8 @@ from math import prod
 import torch
 from torch import Tensor
 
-from cockpit.engine.graph import Graph, Node, Path, Result, edge, family, shapes
-from cockpit.engine.memory import give_back
+from cockpit.engine.autograd.graph import Graph, Node, Path, Result, edge, family, shapes
+from cockpit.engine.autograd.memory import give_back
 from cockpit.layers.layout import Layout, Placement, candidates
 
 ROUNDS = 8

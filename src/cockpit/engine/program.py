@@ -14,13 +14,13 @@ from torch import Tensor
 from cockpit.engine.branches import side_by_side
 from cockpit.engine.digest import Digest
 from cockpit.engine.feed import Draw, Feed, Stock
+from cockpit.engine.form_statistics import Direction
 from cockpit.engine.needs import LINE, UPDATE
 from cockpit.engine.numbers import Harbour, Manifest, Numbers
 from cockpit.engine.observation import Observation
 from cockpit.engine.occasion import ROWS, Fixed, Given, Occasion, Performance, Raw
 from cockpit.engine.raw import Script
 from cockpit.engine.reel import Reel
-from cockpit.engine.statistics import Direction
 
 Replayer = Callable[[Callable[[], Any], torch.device], Callable[[], Any]]
 SHARE = 0.2  # of a device's memory that copies of inputs may take, of all recordings together

@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
-from cockpit.engine.graph import Link, Node, Path
+from cockpit.engine.autograd.graph import Link, Node, Path
+from cockpit.engine.autograd.pull import gradient_of
 from cockpit.engine.placement import Placements
-from cockpit.engine.pull import gradient_of
 from cockpit.layers import AnyForm, Form, combine
 from cockpit.layers.layout import Layout
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
+from cockpit.engine.autograd.graph import Graph, Node
 from cockpit.engine.blueprint import Found
 from cockpit.engine.branches import side_by_side
 from cockpit.engine.column_pass import ColumnPass
@@ -18,7 +19,6 @@ from cockpit.engine.cross_entropy import Reading, Seeds
 from cockpit.engine.double_backward import Product, Vectors
 from cockpit.engine.factors import Factor, Softmax
 from cockpit.engine.feed import Draw, Feed
-from cockpit.engine.graph import Graph, Node
 from cockpit.engine.lanczos import Basis
 from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.placement import Placements

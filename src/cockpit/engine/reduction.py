@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
-from cockpit.engine import derived, statistics
+from cockpit.engine import derived
+from cockpit.engine import form_statistics as statistics
 from cockpit.engine.branches import Later, beside, meet
+from cockpit.engine.form_statistics import Direction, Statistics, Wanted
 from cockpit.engine.microbatch import Microbatch, Vectors
 from cockpit.engine.motion import Motion
 from cockpit.engine.needs import (
@@ -28,7 +30,6 @@ from cockpit.engine.needs import (
     SignalToNoise,
 )
 from cockpit.engine.numbers import Key, Numbers
-from cockpit.engine.statistics import Direction, Statistics, Wanted
 from cockpit.engine.vectors import stack
 from cockpit.engine.ways import Way, Ways
 from cockpit.layers.forms import AnyForm, Dense, Factored, Scratch, convolutions_round

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cockpit.engine.binning import Bins
+from cockpit.engine.statistics.bins import Bins
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]

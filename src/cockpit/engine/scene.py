@@ -10,10 +10,10 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine import capture
-from cockpit.engine.batch import REMEDY, Forward, batch_size_of
+from cockpit.engine.autograd.batch import REMEDY, Forward, batch_size_of
+from cockpit.engine.autograd.graph import Graph, Node, Result, recomputed
 from cockpit.engine.blueprint import Blueprint, Recalled, draw
 from cockpit.engine.capture import Capture
-from cockpit.engine.graph import Graph, Node, Result, recomputed
 from cockpit.engine.losses import LossCall
 from cockpit.engine.placement import Finder, Source
 from cockpit.engine.settings import Settings

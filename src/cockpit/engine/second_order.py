@@ -9,12 +9,12 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
 from cockpit.engine import confined, lanczos
+from cockpit.engine.autograd.graph import Graph
+from cockpit.engine.autograd.memory import give_back
 from cockpit.engine.capture import Capture, loss_input
 from cockpit.engine.double_backward import HessianProduct, Product, Vectors, hessian_diagonal, hutchinson
 from cockpit.engine.eager import full_precision
 from cockpit.engine.gauss_newton import GaussNewton
-from cockpit.engine.graph import Graph
-from cockpit.engine.memory import give_back
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
 from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.settings import Settings

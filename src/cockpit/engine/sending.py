@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from cockpit.engine import native
+from cockpit.engine.autograd.graph import Node, edge, family, shapes
+from cockpit.engine.autograd.pull import KEEPS, RESHAPES
 from cockpit.engine.filling import fill
-from cockpit.engine.graph import Node, edge, family, shapes
 from cockpit.engine.native.picked import listable
-from cockpit.engine.pull import KEEPS, RESHAPES
 from cockpit.engine.scattered import Scattered, dense, picked
 from cockpit.engine.windows import Windows
 

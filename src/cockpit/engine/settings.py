@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from cockpit.engine.autograd.scaler import LossScale
+from cockpit.engine.autograd.trust import Trust
 from cockpit.engine.blueprint import Blueprints
 from cockpit.engine.familiar import Acquaintances
 from cockpit.engine.placement import Finder
 from cockpit.engine.program import Programs
 from cockpit.engine.recorded import RecordedCurvature
-from cockpit.engine.scaler import LossScale
-from cockpit.engine.trust import Trust
 from cockpit.engine.ways import Ways
 from cockpit.layers.layout import Placement
 

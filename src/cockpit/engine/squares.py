@@ -10,12 +10,12 @@ from math import prod
 import torch
 from torch import Tensor
 
-from cockpit.engine import statistics
+from cockpit.engine import form_statistics as statistics
+from cockpit.engine.autograd.graph import Node, Path, family, shapes, signed
+from cockpit.engine.autograd.pull import KEEPS, RESHAPES, gradient_of
 from cockpit.engine.batched_forms import Many, forms_of
 from cockpit.engine.conv_squares import Convolution, by_loop, sum_of_squares
-from cockpit.engine.graph import Node, Path, family, shapes, signed
 from cockpit.engine.placement import Placements
-from cockpit.engine.pull import KEEPS, RESHAPES, gradient_of
 from cockpit.engine.scattered import Scattered, dense
 from cockpit.engine.sending import ALL, Arrived, Grads, Part
 from cockpit.layers import combine

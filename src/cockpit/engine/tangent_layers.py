@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cockpit.engine.autograd.graph import Node, Path, family, shapes
+from cockpit.engine.autograd.pull import KEEPS, RESHAPES
 from cockpit.engine.branches import Later, beside
-from cockpit.engine.graph import Node, Path, family, shapes
-from cockpit.engine.pull import KEEPS, RESHAPES
 from cockpit.engine.sending import ALL, Part
 from cockpit.engine.squares import TURNS, along, turned_axes
 

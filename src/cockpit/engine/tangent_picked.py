@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from cockpit.engine import native
-from cockpit.engine.graph import shapes
+from cockpit.engine.autograd.graph import shapes
 from cockpit.engine.native.picked import Pair, listable
 from cockpit.engine.scattered import Scattered, picked
 from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Relu, Tangents

@@ -10,8 +10,8 @@ from math import prod
 from torch import Tensor
 
 from cockpit.engine import tangent_picked, tangent_pooled
+from cockpit.engine.autograd.graph import shapes
 from cockpit.engine.column_pass import even, parts_of
-from cockpit.engine.graph import shapes
 from cockpit.engine.sending import ALL, Part
 from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Relu, Tangents
 

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cockpit.engine.autograd.graph import shapes
 from cockpit.engine.branches import beside
 from cockpit.engine.conv_squares import Convolution as Unfolded
-from cockpit.engine.graph import shapes
 from cockpit.engine.picking import picking
 from cockpit.engine.tangent_layers import Convolution, Layer, MaxPool, Tangents
 from cockpit.engine.tangent_picked import BIAS, WEIGHT, chosen, follows_a_convolution

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from cockpit.engine.autograd.graph import Graph, Node, edge, family
+from cockpit.engine.autograd.trust import agree
 from cockpit.engine.branches import side_by_side
 from cockpit.engine.double_backward import Product, Vectors
-from cockpit.engine.graph import Graph, Node, edge, family
 from cockpit.engine.squares import rearranged
 from cockpit.engine.tangent_layers import DATA, LAYERS, Layer, Tangents
 from cockpit.engine.tangent_pieces import in_pieces
-from cockpit.engine.trust import agree
 
 
 def chain_of(graph: Graph, top: Node, parameters: Mapping[str, Tensor]) -> list[Layer] | None:

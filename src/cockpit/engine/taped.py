@@ -12,13 +12,13 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine import gram
+from cockpit.engine.form_statistics import Direction
 from cockpit.engine.motion import Motion
 from cockpit.engine.needs import LINE, UPDATE, Hist1d, Hist2d, Need, SignalToNoise
 from cockpit.engine.numbers import Manifest, Numbers
 from cockpit.engine.observation import Observation
 from cockpit.engine.occasion import ROWS, Fixed, Given, Occasion
 from cockpit.engine.projections import vector_of
-from cockpit.engine.statistics import Direction
 from cockpit.engine.tape import Tape
 from cockpit.layers.forms import AnyForm, Convolved, Factored, Summed
 

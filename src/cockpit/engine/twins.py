@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
+from cockpit.engine.autograd.graph import Link, Node, Path
 from cockpit.engine.feed import Draw
-from cockpit.engine.graph import Link, Node, Path
 from cockpit.engine.raw import METADATA, NotReplayableError
 
 

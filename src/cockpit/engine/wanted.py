@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from cockpit.engine.binning import Bins
+from cockpit.engine.statistics.bins import Bins
 from cockpit.engine.ways import Way
 from cockpit.layers.forms import AnyForm
 

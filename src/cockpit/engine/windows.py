@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from cockpit.engine.graph import Node
+from cockpit.engine.autograd.graph import Node
 from cockpit.layers.convolution import along
 
 

@@ -6,10 +6,10 @@ from cockpit.core.errors import CockpitError, Undefined
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Cost, Kind
 from cockpit.core.schedule import Schedule
-from cockpit.engine.binning import Bins
 from cockpit.engine.block import Block, finite
 from cockpit.engine.needs import SQ_NORM, Hist1d, Hist2d, Need
 from cockpit.engine.observation import Observation
+from cockpit.engine.statistics.bins import Bins
 from cockpit.quantities._base import Series, SingleStepQuantity
 from cockpit.quantities.bin_adaptation import BinAdaptation, NoAdaptation, Range
 

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from cockpit.engine.binning import Bins
 from cockpit.engine.kernels.devices import on, processors
 from cockpit.engine.kernels.shapes import cdiv, check_size, joint_counts, rows_of_counts, units
 from cockpit.engine.kernels.tables import table_of
+from cockpit.engine.statistics.bins import Bins
 
 PROGRAMS = 8  # for each multiprocessor, where there is enough to do
 MOST_ROWS = 128  # elements of a row that one program looks at together

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from cockpit.engine.binning import Bins
 from cockpit.engine.kernels.devices import on, processors
 from cockpit.engine.kernels.shapes import cdiv, check_size, rows_of_counts, units
 from cockpit.engine.kernels.tables import table_of
+from cockpit.engine.statistics.bins import Bins
 
 MOST_VECTORS = 4
 PROGRAMS = 4  # that a multiprocessor runs at a time: one round of them, so that none waits for the last

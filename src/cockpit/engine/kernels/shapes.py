@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from cockpit.engine.binning import Bins
 from cockpit.engine.kernels.tables import Table
+from cockpit.engine.statistics.bins import Bins
 
 CELLS = 2**19  # of all copies of a joint histogram together
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cockpit.engine.binning import Bins
+from cockpit.engine.statistics.bins import Bins
 
 HEADER = 16  # numbers before the edges
 RADIUS, GAP, LOW, INVERSE, LAST, BELOW, ZERO, WIDE = range(8)  # their places

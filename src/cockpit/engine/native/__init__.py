@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cockpit.engine.binning import Bins
 from cockpit.engine.native.build import library, problem
 from cockpit.engine.native.calls import LARGE, Pointers, call, repeated, whole_numbers, witnessed
 from cockpit.engine.native.calls import threads as _threads
+from cockpit.engine.statistics.bins import Bins
 
 __all__ = [
     "LARGE",

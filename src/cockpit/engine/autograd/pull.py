@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.graph import Link, Path, family, shapes
+from cockpit.engine.autograd.graph import Link, Path, family, shapes
 from cockpit.layers import Dense, Factored, Form
 from cockpit.layers._rule import Use, rule_for
 from cockpit.layers.layout import Layout

@@ -7,7 +7,7 @@ import weakref
 
 import torch
 
-from cockpit.engine.scaler import LossScale
+from cockpit.engine.autograd.scaler import LossScale
 
 
 class Thing:

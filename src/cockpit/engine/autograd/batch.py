@@ -6,14 +6,16 @@ to no backward pass (an evaluation without ``no_grad``) leave nothing behind.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.graph import Graph, Node, Result
-from cockpit.engine.losses import LossCall
+from cockpit.engine.autograd.graph import Graph, Node, Result
+
+if TYPE_CHECKING:
+    from cockpit.engine.losses import LossCall
 
 REMEDY = "give it with watch(..., batch_size=N or a callable of the model's arguments), or say batch_axis="
 
@@ -73,7 +75,7 @@ def noted(key: str, graph: Graph) -> list[tuple[Node, Any]]:
 
 
 def batch_size_of(
-    forwards: Sequence[Forward], calls: Sequence[LossCall], losses: Tensor | None, given: Any, axis: int
+    forwards: Sequence[Forward], calls: "Sequence[LossCall]", losses: Tensor | None, given: Any, axis: int
 ) -> int:
     """Number of samples of one backward pass; raises ``Undefined`` with the remedy where it cannot be known."""
     if isinstance(given, int):

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from cockpit.engine import formed, statistics
-from cockpit.engine.binning import Bins
-from cockpit.engine.statistics import Direction, Wanted, Way
+from cockpit.engine import form_statistics as statistics
+from cockpit.engine import formed
+from cockpit.engine.form_statistics import Direction, Wanted, Way
+from cockpit.engine.statistics.bins import Bins
 from cockpit.layers import forms
 from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Indexed, Scratch, Summed, combine, scale
 

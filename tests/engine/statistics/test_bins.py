@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cockpit.core.errors import CockpitError
-from cockpit.engine.binning import FEW, Bins
+from cockpit.engine.statistics.bins import FEW, Bins
 
 BINS = [
     Bins(100, -2.0, 2.0),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from cockpit.engine.memory import give_back
+from cockpit.engine.autograd.memory import give_back
 
 AGREES = {torch.float64: 1e-8, torch.float32: 1e-2}  # single precision may multiply with ten bits on a GPU
 MAX_REMEMBERED = 128

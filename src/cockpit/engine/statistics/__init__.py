@@ -1,0 +1,1 @@
+"""Statistics of individual gradients: one file for each, no device and no layer in any."""
