@@ -15,6 +15,7 @@ from cockpit.engine.autograd.graph import Node
 from cockpit.layers.layout import Layout
 
 MAX_COLUMNS = 1024  # outputs per sample for which the exact factor is formed
+CERTAIN = 1e-14  # of what a prediction leaves to the other classes
 NOT_FINITE = "the curvature of the loss is not finite"
 NOT_CONVEX = "the loss is not convex in the network's output; use curvature='ggn' or 'hutchinson'"
 
@@ -138,6 +139,10 @@ class Closed(Factor, Protocol):
     def scale(self) -> float:
         """Length of the terms of which the slope is made: they may nearly cancel."""
 
+    @property
+    def certain(self) -> bool:
+        """Whether slope and curvature are nothing but rounding errors beside what they are made of."""
+
     def slope(self) -> Tensor:
         """Gradient of L with respect to the target."""
 
@@ -172,6 +177,13 @@ class Elementwise:
     def scale(self) -> float:
         """Length of the terms of which the slope is made: they may nearly cancel."""
         return float(self.arrived.double().norm())
+
+    @property
+    def certain(self) -> bool:
+        """Whether slope and curvature are nothing but rounding errors beside what they are made of."""
+        largest = torch.stack([self.gradient.abs().max(), self.diagonal.abs().max()]).max()
+        each = self.arrived.abs().max() / (1 if self.arrived.dim() else self.gradient.numel())
+        return bool(largest <= CERTAIN * each)
 
     def slope(self) -> Tensor:
         """Gradient of L with respect to the target."""
@@ -228,6 +240,13 @@ class Softmax:
     def scale(self) -> float:
         """Length of the terms of which the slope is made: they may nearly cancel."""
         return float(self.slopes.norm())
+
+    @property
+    def certain(self) -> bool:
+        """Whether slope and curvature are nothing but rounding errors beside what they are made of."""
+        weights = self.slopes.sum(self.dim, keepdim=True).abs()
+        rest = self._rest(self._p()).amin(self.dim, keepdim=True)
+        return bool((weights * rest).max() <= CERTAIN * weights.max())
 
     def slope(self) -> Tensor:
         """Gradient of L with respect to the target: sum_d (G_c p_d - p_c G_d)."""

@@ -79,7 +79,7 @@ class Loss:
 
     def factor(self, outputs: Sequence[Source], place: Place) -> Factor:
         """The factor of its Hessian with respect to the outputs of the network."""
-        targets = [self._without_log_softmax(_target(output), place) for output in outputs]
+        targets = [self.joined(output, place) for output in outputs]
         size = sum(target.size for target in targets)
         if len(targets) == 1:
             closed = self._closed(*self._losses_of(targets[0]))
@@ -118,19 +118,16 @@ class Loss:
         below = [Graph([node.next_functions[0][0]]) for node in cut]
         return [] if any(node in graph for graph in below for node in cut) else cut
 
-    def _without_log_softmax(self, target: Target, place: Place) -> Target:
-        """The operand of a log-softmax that ends the network, where the loss is linear in its result."""
+    def joined(self, source: Source, place: Place) -> Target:
+        """An output of the network, or the operand of a log-softmax that ends it, if the loss is linear in that."""
+        target = Target(source.node, source.output, source.shape, source.layout, source.dtype)
         node, output, turned = target.node, target.output, False
-        while (
-            family(node) in PASSED | SWAPS and len(node._input_metadata) == 1 and node.next_functions[0][0] is not None
-        ):
+        while family(node) in PASSED | SWAPS and node.next_functions[0][0] is not None:
             turned = turned or family(node) in SWAPS
             node, output = node.next_functions[0]
-        if family(node) not in JOINED or _depends(
-            self.gradients([(target.node, target.output)])[0], [target.node, node]
-        ):
+        below = JOINED.get(family(node))
+        if below is None or _depends(self.gradients([(target.node, target.output)])[0], [target.node, node]):
             return target
-        below = JOINED[family(node)]
         node, output = node.next_functions[0]
         if below:
             if family(node) not in below:
@@ -253,10 +250,6 @@ class _General:
         off = (expected - self(probe[None])[0]).norm()
         if bool(off > tolerance * expected.norm() + 1e-30):
             raise Undefined("the loss couples the samples; use curvature='hessian' or 'hutchinson'")
-
-
-def _target(source: Source) -> Target:
-    return Target(source.node, source.output, source.shape, source.layout, source.dtype)
 
 
 def _whole(node: Node, output: int) -> Target:

@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.autograd.graph import edge
+from cockpit.engine.autograd.graph import Graph, edge
 from cockpit.engine.autograd.trust import AGREES
 from cockpit.engine.curvature.factors import Closed
 from cockpit.engine.curvature.loss_hessian import Loss
 
 Vectors = dict[str, Tensor]
+ONCE = "the network cannot be differentiated twice: a backward in it is marked once_differentiable"
+SATURATED = "the loss is saturated: every prediction is certain to 14 digits, and what curvature is left has none"
 
 
 class HessianProduct:
@@ -26,6 +28,8 @@ class HessianProduct:
     def __init__(self, loss: Loss, parameters: Mapping[str, Tensor]) -> None:
         self.parameters, self.products = dict(parameters), 0  # taken so far
         self._parts = _closed(loss, parameters)
+        if self._parts and all(part.certain for part in self._parts):
+            raise Undefined(SATURATED)
         self._tops: list[Any] = list(loss.roots)
         seeds = [
             torch.ones_like(root) if seed is None else seed for root, seed in zip(loss.roots, loss.seeds, strict=True)
@@ -37,6 +41,8 @@ class HessianProduct:
         with torch.enable_grad():
             grads = self._autograd(self._tops, list(parameters.values()), self._seeds, create_graph=True)
         self._places = [place for place, grad in enumerate(grads) if grad is not None and grad.requires_grad]
+        if any(node.name().endswith("::Error") for node in Graph([grads[k].grad_fn for k in self._places]).nodes):
+            raise Undefined(ONCE)  # autograd would pass over it without a word
         self._grads = [grad for place in self._places if (grad := grads[place]) is not None]
 
     def __call__(self, vectors: Vectors) -> Vectors:
