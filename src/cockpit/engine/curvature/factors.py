@@ -5,7 +5,6 @@ Everything here is in double precision; N samples, C outputs of a sample, K colu
 
 from dataclasses import dataclass
 from math import prod
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -50,6 +49,9 @@ class Target:
     @property
     def _parts(self) -> tuple[int, int]:
         return self.layout.samples, self.layout.inner
+
+
+Seeds = tuple[tuple[Target, ...], list[Tensor]]  # results, and gradients [columns, *shape] that are sent from them
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Columns:
             signs = None
         return Columns(self.targets, blocks, signs, self.apart)
 
-    def mixed(self, generator: torch.Generator) -> "Seeds":
+    def mixed(self, generator: torch.Generator) -> Seeds:
         """sum_k +-s_k for each sample: on average its squares are those of all columns.
 
         Raises :class:`Undefined` where a column is negative.
@@ -113,41 +115,6 @@ class Columns:
         rows = (whole.blocks * mix[..., None]).sum(0)  # [N, B, c]
         apart = rows.reshape(samples, blocks // self.apart, self.apart, -1).transpose(2, 3)
         return self.targets, whole.seeds(apart.reshape(1, samples, -1))
-
-
-Seeds = tuple[tuple[Target, ...], list[Tensor]]  # results, and gradients [columns, *shape] that are sent from them
-
-
-class Factor(Protocol):
-    """What columns are made of."""
-
-    def columns(self) -> Columns:
-        """All of them."""
-
-    def mixed(self, generator: torch.Generator) -> "Seeds":
-        """One random mixture of each sample's columns."""
-
-
-class Closed(Factor, Protocol):
-    """A factor by a formula that stays exact where the loss is saturated."""
-
-    @property
-    def target(self) -> Target:
-        """The result that the loss takes."""
-
-    @property
-    def scale(self) -> float:
-        """Length of the terms of which the slope is made: they may nearly cancel."""
-
-    @property
-    def certain(self) -> bool:
-        """Whether slope and curvature are nothing but rounding errors beside what they are made of."""
-
-    def slope(self) -> Tensor:
-        """Gradient of L with respect to the target."""
-
-    def product(self, vector: Tensor) -> Tensor:
-        """The Hessian of L with respect to the target, times a vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +133,7 @@ class Elementwise:
         rows = self.target.gather(self.diagonal)
         return Columns((self.target,), rows.abs().sqrt()[None, :, :, None], rows.sign()[None]).columns()
 
-    def mixed(self, generator: torch.Generator) -> "Seeds":
+    def mixed(self, generator: torch.Generator) -> Seeds:
         """One random mixture of each sample's columns: of any number of outputs."""
         if bool((self.diagonal < 0).any()):
             raise Undefined(NOT_CONVEX)
@@ -214,7 +181,7 @@ class Softmax:
             return after
         if after % (layout.samples * layout.inner) == 0:
             return after // layout.samples
-        raise Undefined("the softmax is over several samples; use curvature='hutchinson'")
+        raise Undefined("the loss couples the samples: its softmax is over several of them; use curvature='hutchinson'")
 
     def columns(self) -> Columns:
         """Of its Cholesky factor, one less than classes for each row."""
@@ -224,7 +191,7 @@ class Softmax:
         signs = self._weights().sign().expand(blocks.shape[-1], *blocks.shape[:2])
         return Columns((self.target,), blocks.permute(3, 0, 1, 2), signs, self._apart).columns()
 
-    def mixed(self, generator: torch.Generator) -> "Seeds":
+    def mixed(self, generator: torch.Generator) -> Seeds:
         """One random mixture of each sample's columns: of any number of classes."""
         weights = self._weights()
         if bool((weights < 0).any()):
@@ -278,6 +245,10 @@ class Softmax:
         rows = self.target.gather(tensor)
         split = rows.reshape(len(rows), -1, self.target.shape[self.dim], self._apart)
         return split.transpose(2, 3).flatten(1, 2)
+
+
+Closed = Elementwise | Softmax  # formulas that stay exact where the loss is saturated
+Factor = Columns | Closed
 
 
 def cholesky_of_softmax(p: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ from cockpit.engine.curvature.factors import (
     Target,
     too_many,
 )
+from cockpit.engine.curvature.sender import backward_of_columns
 from cockpit.engine.placement import Source
 from cockpit.layers.layout import Layout
 
@@ -187,7 +188,7 @@ class _General:
         self._targets, self._gradients = targets, gradients
         self._curved = [k for k, gradient in enumerate(gradients) if gradient.requires_grad]
         self._places = [edge(target.node, target.output) for target in targets]
-        self._batched = True
+        self._looped = set[str]()
 
     def columns(self) -> Columns:
         """Eigenvectors of each sample's block."""
@@ -219,25 +220,14 @@ class _General:
             return torch.zeros_like(vectors)
         parts = vectors.split([target.size for target in self._targets], dim=2)
         given = [self._targets[k].spread(parts[k]).to(self._gradients[k].dtype) for k in self._curved]
-        if self._batched:
-            try:
-                return self._joined(self._autograd(given, True), len(vectors)).to(vectors)
-            except RuntimeError:  # no rule for many vectors at once
-                self._batched = False
-        one_by_one = [self._joined(self._autograd([g[c] for g in given], False), 0) for c in range(len(vectors))]
-        return torch.stack(one_by_one).to(vectors)
-
-    def _autograd(self, given: list[Tensor], batched: bool) -> Sequence[Tensor | None]:
         above = [self._gradients[k] for k in self._curved]
-        return torch.autograd.grad(
-            above, self._places, given, retain_graph=True, allow_unused=True, is_grads_batched=batched
-        )
+        return self._joined(backward_of_columns(above, self._places, given, "loss", self._looped)).to(vectors)
 
-    def _joined(self, tensors: Sequence[Tensor | None], columns: int) -> Tensor:
-        lead = (columns,) if columns else ()
+    def _joined(self, images: Sequence[Tensor | None]) -> Tensor:
+        columns = next(len(image) for image in images if image is not None)
         rows = []
-        for tensor, target in zip(tensors, self._targets, strict=True):
-            filled = self._gradients[0].new_zeros(*lead, *target.shape) if tensor is None else tensor
+        for image, target in zip(images, self._targets, strict=True):
+            filled = self._gradients[0].new_zeros(columns, *target.shape) if image is None else image
             rows.append(target.gather(filled.double()))
         return torch.cat(rows, dim=-1)
 

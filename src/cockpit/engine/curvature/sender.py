@@ -81,14 +81,29 @@ class Sender:
             return ()
         given = [grad for grad in grads if grad is not None]
         above = [edge(step.node, result) for result, grad in enumerate(grads) if grad is not None]
-        below, kind = [edge(*place) for place in step.operands], family(step.node)
-        if kind not in self._looped and not isinstance(step.node, torch.autograd.function.BackwardCFunction):
-            try:
-                return _autograd(above, below, given, batched=True)
-            except RuntimeError:  # no rule for a batch of columns, or a hook that cannot take one
-                self._looped.add(kind)
-        columns = [_autograd(above, below, [g[c] for g in given], batched=False) for c in range(len(given[0]))]
-        return [_stacked(sent) for sent in zip(*columns, strict=True)]
+        below = [edge(*place) for place in step.operands]
+        alone = isinstance(step.node, torch.autograd.function.BackwardCFunction)
+        return backward_of_columns(above, below, given, family(step.node), self._looped, alone)
+
+
+def backward_of_columns(
+    above: Sequence[Any],
+    below: Sequence[Any],
+    given: Sequence[Tensor],
+    kind: str,
+    looped: set[str],
+    alone: bool = False,
+) -> Sequence[Tensor | None]:
+    """Gradients with the columns in front, through what can take them in one call or else, as ``looped`` remembers, one
+    after the other; ``alone``: it is not even tried.
+    """
+    if kind not in looped and not alone:
+        try:
+            return _autograd(above, below, given, batched=True)
+        except RuntimeError:  # no rule for a batch of columns, or a hook that cannot take one
+            looped.add(kind)
+    columns = [_autograd(above, below, [g[c] for g in given], batched=False) for c in range(len(given[0]))]
+    return [_stacked(sent) for sent in zip(*columns, strict=True)]
 
 
 def _plan(tops: list[Node], wanted: set[Node]) -> list[_Step]:
@@ -118,7 +133,9 @@ def _add(ready: dict[Place, Tensor], place: Place, grad: Tensor) -> None:
     ready[place] = ready[place] + grad if place in ready else grad
 
 
-def _autograd(above: list[Any], below: list[Any], given: list[Tensor], batched: bool) -> Sequence[Tensor | None]:
+def _autograd(
+    above: Sequence[Any], below: Sequence[Any], given: Sequence[Tensor], batched: bool
+) -> Sequence[Tensor | None]:
     return torch.autograd.grad(above, below, given, retain_graph=True, allow_unused=True, is_grads_batched=batched)
 
 
