@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from cockpit.engine import confined, lanczos
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.confined import Confined, ConfinedBasis
-from cockpit.engine.curvature import HessianProduct
+from cockpit.engine.double_backward import HessianProduct
 from cockpit.engine.tangents import TangentProduct, chain_of
 
 

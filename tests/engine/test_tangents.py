@@ -13,7 +13,7 @@ from cockpit import watch
 from cockpit.engine import tangent_layers, tangent_pieces, tangent_pooled
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.capture import loss_input
-from cockpit.engine.curvature import HessianProduct
+from cockpit.engine.double_backward import HessianProduct
 from cockpit.engine.second_order import SecondOrder
 from cockpit.engine.settings import Settings
 from cockpit.engine.tangent_picked import follows_a_convolution

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cockpit.engine.autograd.graph import Node, Path, family
 from cockpit.engine.branches import beside, meet
-from cockpit.engine.curvature import Vectors
+from cockpit.engine.double_backward import Vectors
 from cockpit.engine.factors import Columns
 from cockpit.engine.placement import Placements
 from cockpit.engine.sending import Part, Sender, Step

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from cockpit.engine.curvature import Product, Vectors
+from cockpit.engine.double_backward import Product, Vectors
 from cockpit.engine.lanczos import Basis, Matrix
 from cockpit.engine.tangent_layers import Linear, Tangents
 from cockpit.engine.tangents import TangentProduct

@@ -12,7 +12,7 @@ from cockpit.engine.autograd.graph import Graph, edge
 from cockpit.engine.autograd.trust import agree
 from cockpit.engine.blueprint import Found
 from cockpit.engine.column_pass import LEAST, ColumnPass, even, outermost, parts_of
-from cockpit.engine.curvature import Vectors, random_signs
+from cockpit.engine.double_backward import Vectors, random_signs
 from cockpit.engine.factors import Columns
 from cockpit.engine.output_hessian import OutputHessian
 from cockpit.engine.scattered import dense

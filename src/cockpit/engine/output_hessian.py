@@ -16,6 +16,7 @@ from cockpit.engine import cross_entropy
 from cockpit.engine.autograd.graph import Graph, Node, edge, family, signed
 from cockpit.engine.autograd.pull import KEEPS, RESHAPES
 from cockpit.engine.autograd.trust import Trust, agree
+from cockpit.engine.curvature.loss_hessian import Loss
 from cockpit.engine.factors import Columns, Factor, Softmax, Target
 from cockpit.engine.placement import Source
 
@@ -41,7 +42,8 @@ class OutputHessian:
         trusted: Trust | None = None,
     ) -> None:
         self._roots, self._seeds, self._graph, self._trusted = list(roots), list(seeds), graph, trusted
-        self._outputs = [Target(o.node, o.output, o.shape, o.layout, o.dtype) for o in outputs]
+        loss = Loss(roots, seeds, graph)
+        self._outputs = [_without_log_softmax(loss, output) for output in outputs]
         self._factor: Factor | None = None
         self.reading: cross_entropy.Reading | None = None  #: how to find the factor in the next graph, if that is easy
 
@@ -141,6 +143,12 @@ class OutputHessian:
         return Columns(
             tuple(self._outputs), columns.permute(2, 0, 1)[:, :, None].to(home), signs.mT[:, :, None].to(home)
         )
+
+
+def _without_log_softmax(loss: Loss, output: Source) -> Target:
+    """The operand of a log-softmax that ends the network, where the loss is linear in its result."""
+    at = loss.joined(output, lambda node, result: None)
+    return Target(at.node, at.output, at.shape, at.layout, at.dtype)
 
 
 class _Products:

@@ -16,7 +16,7 @@ from cockpit.engine.blueprint import Found
 from cockpit.engine.branches import side_by_side
 from cockpit.engine.column_pass import ColumnPass
 from cockpit.engine.cross_entropy import Reading, Seeds
-from cockpit.engine.curvature import Product, Vectors
+from cockpit.engine.double_backward import Product, Vectors
 from cockpit.engine.factors import Factor, Softmax
 from cockpit.engine.feed import Draw, Feed
 from cockpit.engine.lanczos import Basis

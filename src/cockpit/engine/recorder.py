@@ -11,7 +11,7 @@ from cockpit.core.errors import why
 from cockpit.engine.autograd.batch import note, noted
 from cockpit.engine.autograd.graph import Graph, Node
 from cockpit.engine.backward_pass import BackwardPass
-from cockpit.engine.curvature import Vectors
+from cockpit.engine.double_backward import Vectors
 from cockpit.engine.familiar import FamiliarPass, Met
 from cockpit.engine.losses import LossCall
 from cockpit.engine.microbatch import Microbatch

@@ -12,7 +12,7 @@ from cockpit.engine import confined, lanczos
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.memory import give_back
 from cockpit.engine.capture import Capture, loss_input
-from cockpit.engine.curvature import HessianProduct, Product, Vectors, hessian_diagonal, hutchinson
+from cockpit.engine.double_backward import HessianProduct, Product, Vectors, hessian_diagonal, hutchinson
 from cockpit.engine.eager import full_precision
 from cockpit.engine.gauss_newton import GaussNewton
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need

@@ -15,7 +15,7 @@ from torch import Tensor
 from cockpit.engine.autograd.graph import Graph, Node, edge, family
 from cockpit.engine.autograd.trust import agree
 from cockpit.engine.branches import side_by_side
-from cockpit.engine.curvature import Product, Vectors
+from cockpit.engine.double_backward import Product, Vectors
 from cockpit.engine.squares import rearranged
 from cockpit.engine.tangent_layers import DATA, LAYERS, Layer, Tangents
 from cockpit.engine.tangent_pieces import in_pieces
