@@ -91,6 +91,16 @@ def ask(
     return answers
 
 
+def place(graph: Graph, result: Place, samples: int, sources: Sequence[Source], preferred: int) -> Layout | None:
+    """Where the samples are in one result that is known to have them."""
+    shape = shapes(result[0])[result[1]]
+    found = ask(graph, [result], samples, sources, preferred)[result].placement
+    if found is not None:
+        return found.layout(shape, samples)
+    options = candidates(shape, samples, preferred)
+    return options[0].layout(shape, samples) if options and shape[options[0].axis] == samples else None
+
+
 def _chosen(
     place: Place, options: list[Placement], plain: Sums, weighted: Sums, factors: Tensor, allowed: float, guess: bool
 ) -> Answer:

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.graph import Graph, Path, edge
+from cockpit.engine.autograd.placement import Placements, Source
 from cockpit.engine.autograd.trust import Trust, agree
 from cockpit.engine.curvature.factors import Columns, Factor, Target
 from cockpit.engine.curvature.product import Vectors
 from cockpit.engine.curvature.sender import Sender
 from cockpit.engine.curvature.squares import Squares
-from cockpit.engine.placement import Placements, Source
 from cockpit.layers.forms import wide, wide_type
 
 MAX_COUPLED = 4096  # samples x outputs, where each needs a pass of its own

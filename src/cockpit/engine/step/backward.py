@@ -15,9 +15,9 @@ from cockpit.engine.autograd.balance import imbalance
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
 from cockpit.engine.autograd.walk import Contribution, Walk
+from cockpit.engine.curvature.second_order import Curvature
 from cockpit.engine.needs import LINE, LOSSES, Diagonal, Need, per_sample
 from cockpit.engine.step import curvature, shares
-from cockpit.engine.step.curvature import Curvature
 from cockpit.engine.step.reduction import Reduction, Vectors, curvature_name
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, scale
@@ -89,13 +89,15 @@ class Backward:
         self.found = Pass(0, loss if loss.is_cuda else loss.clone(), half=graph.half)
         self.found.origin = tuple(forward.call for _, forward in seen.forwards)
         self.samples: Samples | None = None
+        self._unknown = ""  # why it is not known where the samples are
         try:
             self._find(roots[0].grad_fn)
         except Exception as error:
-            self.found.problem = self.found.shares = why(error)
+            self._unknown = self.found.shares = why(error)
+            self.found.problem = self._unknown if self._asked or LOSSES in needs else None
 
     def _find(self, root: Any) -> None:
-        if self._asked or LOSSES in self.needs:
+        if self._asked or LOSSES in self.needs or curvature.asked(self.needs):
             settings = self.settings
             with unnoticed(root):
                 self.samples = Samples(
@@ -123,13 +125,16 @@ class Backward:
         found.coupled, found.uncovered, found.regularised = uses.coupled, uses.uncovered, uses.regularised
         self._walk = Walk(uses, self._ready, self.fault)
 
-    def second_order(self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], key: int) -> float:
+    def second_order(
+        self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], key: int, accumulated: bool
+    ) -> float:
         """Compute what is needed of the curvature; returns the seconds that it took."""
         begin = time.perf_counter()
         if curvature.asked(self.needs):
-            self.found.curvature = curvature.curvature_of(
-                self.graph, roots, seeds, self.parameters, self.seen, self.needs, self.settings, key
-            )
+            samples = self.samples or self._unknown or curvature.UNKNOWN
+            memory, needs = self.settings.curvature, self.needs
+            given = self.graph, roots, seeds, self.parameters, samples, needs, memory, key, accumulated
+            self.found.curvature = curvature.curvature_of(*given)
         return time.perf_counter() - begin
 
     def reduce_at_once(self, line: Mapping[str, Tensor]) -> None:

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.balance import noise_of, rounding_of
-from cockpit.engine.lanczos import Eigenpair
+from cockpit.engine.curvature.lanczos import Eigenpair
+from cockpit.engine.curvature.second_order import ACCUMULATED
 from cockpit.engine.line import Line, LineEnd, unseen_by
 from cockpit.engine.needs import (
     ABS_MAX,
@@ -360,7 +361,7 @@ class Observation:
     def eigenpair(self) -> Eigenpair:
         """Largest eigenvalue of the mini-batch Hessian."""
         if len(self.passes) > 1:
-            raise Undefined("the Hessian of several accumulated backward passes cannot be multiplied with")
+            raise Undefined(ACCUMULATED)
         pair = self.passes[0].curvature.eigenpair if self.passes else None
         if isinstance(pair, str) or pair is None:
             raise Undefined(pair or self.flaw or NOTHING_SEEN)

@@ -10,6 +10,7 @@ from cockpit.core.errors import why
 from cockpit.engine.autograd.batch import note, noted
 from cockpit.engine.autograd.graph import Graph, Node
 from cockpit.engine.autograd.samples import Seen
+from cockpit.engine.curvature.second_order import ACCUMULATED
 from cockpit.engine.losses import LossCall
 from cockpit.engine.needs import Need
 from cockpit.engine.step.backward import Backward, Pass
@@ -20,7 +21,6 @@ from cockpit.layers.forms import AnyForm, joined
 SECOND_PASS = "a second backward pass came unexpectedly; the next step is measured with it"
 CHANGED = "the parameters changed between the backward passes of one step"
 TOUCHED = "the gradients were changed between the backward passes of one step"
-ACCUMULATED = "the Hessian of several accumulated backward passes cannot be multiplied with"
 
 
 class Recorder:
@@ -130,7 +130,7 @@ class Recorder:
         seen = Seen(*notes, self.known_size, self.known_losses)
         backward = Backward(graph, roots, seeds, self.parameters, seen, self.needs, self.settings, self.loss_scale)
         seed = (self.settings.seed * 1_000_003 + self.step) * 31 + len(self.passes)
-        self.curvature_seconds += backward.second_order(roots, seeds, seed)
+        self.curvature_seconds += backward.second_order(roots, seeds, seed, bool(self.passes) or self._expected > 1)
         if self._expected == 1 and not self.passes:
             backward.reduce_at_once(self.line)
         return backward
