@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from cockpit.engine.familiar import FamiliarPass
+from cockpit.engine.program import Program
+from cockpit.engine.taped import Taped
 from tests.watched import all_quantities, variant
 from torch import Tensor, nn
 
@@ -18,9 +21,6 @@ import cockpit
 from cockpit import measurements
 from cockpit.core.histogram import Histogram
 from cockpit.engine import native, recorder
-from cockpit.engine.familiar import FamiliarPass
-from cockpit.engine.program import Program
-from cockpit.engine.taped import Taped
 from cockpit.quantities import HessTrace, TICDiag
 
 SOURCE = Path(cockpit.__file__).parent

@@ -18,8 +18,8 @@ from cockpit.core.ledger import ledger
 from cockpit.core.meter import Meter
 from cockpit.core.schedule import linear
 from cockpit.engine import native
-from cockpit.explain import _cost, cost
 from cockpit.store import StoredRun
+from cockpit.tracking.explain import _cost, cost
 
 
 def tracker(schedule: Any, **more: Any) -> Any:

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 import torch
+from cockpit.engine.capture import Capture
+from cockpit.engine.motion import Motion
+from cockpit.engine.numbers import Numbers
+from cockpit.engine.recorder import Recorder
 from tests.small import BACKWARD, draw, net, sgd, train, watch, watched
 from torch import nn
 
 import cockpit
 from cockpit.core.guard import entry
-from cockpit.departure import Departure
-from cockpit.engine.capture import Capture
-from cockpit.engine.losses import LossCall
-from cockpit.engine.motion import Motion
-from cockpit.engine.numbers import Numbers
+from cockpit.engine.autograd.loss_calls import LossCall
 from cockpit.engine.observation import Observation
-from cockpit.engine.recorder import Recorder
-from cockpit.recording import Recording
-from cockpit.roster import Roster
-from cockpit.tracker import Tracker
+from cockpit.tracking.departure import Departure
+from cockpit.tracking.recording import Recording
+from cockpit.tracking.roster import Roster
+from cockpit.tracking.tracker import Tracker
 
 ENTRIES = [
     (Tracker, "begin"),

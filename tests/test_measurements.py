@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 import torch
+from cockpit.engine.block import Block
 from torch import Tensor, nn
 
 import cockpit
 from cockpit import measurements
-from cockpit.attach import Watch
 from cockpit.core.histogram import Histogram
 from cockpit.core.record import Record
 from cockpit.engine import native
-from cockpit.engine.block import Block
-from cockpit.measurements import Measurements, Together, Waiting
 from cockpit.quantities import Loss
 from cockpit.quantities._base import Series
+from cockpit.tracking.attach import Watch
+from cockpit.tracking.measurements import Measurements, Together, Waiting
 
 Change = Callable[[int, nn.Module, Any], None]
 STEPS = 90

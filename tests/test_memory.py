@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from cockpit.engine.form_statistics import Wanted
 from tests.small import (
     draw,
     hooks,
@@ -28,7 +29,6 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cockpit.engine import form_statistics as statistics
-from cockpit.engine.form_statistics import Wanted
 from cockpit.layers.forms import CHUNK, Convolved, Factored
 
 MIB = 2**20
@@ -232,7 +232,7 @@ PROGRAM = """
 import resource, sys, torch
 from torch import nn
 import cockpit
-from cockpit.attach import watch  # the same modules are loaded either way
+from cockpit.tracking.attach import watch  # the same modules are loaded either way
 torch.set_num_threads(1)
 torch.manual_seed(0)
 model = nn.Sequential(

@@ -19,7 +19,7 @@ from cockpit.engine.autograd.uses import Uses, find_uses, first_operations
 from cockpit.layers.layout import Layout, Placement, candidates
 
 if TYPE_CHECKING:
-    from cockpit.engine.losses import LossCall
+    from cockpit.engine.autograd.loss_calls import LossCall
 
 LOSSES = frozenset(
     f"{name}Backward"

@@ -14,10 +14,10 @@ from torch import Tensor
 from cockpit.core.errors import why
 from cockpit.core.guard import entry
 from cockpit.engine.autograd.checkpointed import Borrowed, recomputed
+from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.graph import Node, shapes
 from cockpit.engine.autograd.pull import of_operand, through
 from cockpit.engine.autograd.uses import Uses
-from cockpit.engine.eager import full_precision
 from cockpit.layers import AnyForm, Form, Summed, combine
 from cockpit.layers.forms import Dense
 

@@ -86,7 +86,7 @@ class Backward:
         self._reduction: Reduction | None = None  # where the step's samples are known while autograd runs
         self._lasting = True  # forms are kept until the step is over
         loss = backpropagated(roots, seeds)
-        self.found = Pass(0, loss if loss.is_cuda else loss.clone(), half=graph.half)
+        self.found = Pass(0, loss.clone(), half=graph.half)
         self.found.origin = tuple(forward.call for _, forward in seen.forwards)
         self.samples: Samples | None = None
         self._unknown = ""  # why it is not known where the samples are

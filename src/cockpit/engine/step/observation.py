@@ -18,7 +18,6 @@ from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.balance import noise_of, rounding_of
 from cockpit.engine.curvature.lanczos import Eigenpair
 from cockpit.engine.curvature.second_order import ACCUMULATED
-from cockpit.engine.line import Line, LineEnd, unseen_by
 from cockpit.engine.needs import (
     ABS_MAX,
     DISTANCE,
@@ -39,6 +38,7 @@ from cockpit.engine.needs import (
 from cockpit.engine.statistics.bins import Bins
 from cockpit.engine.statistics.lengths import square_distances, square_norm, square_norms
 from cockpit.engine.step.backward import NO_ROOM, Pass, mean_of
+from cockpit.engine.step.line import Line, LineEnd, unseen_by
 from cockpit.engine.step.numbers import Key, Numbers
 from cockpit.engine.step.reduction import MEAN_SQ, Reduction, Vectors, curvature_name, stacked
 from cockpit.engine.step.settings import Settings
@@ -84,6 +84,7 @@ class Observation:
         self.all_names, self.moved_names = list(self.parameters), list[str]()
         self.regularised = {name for found in self.passes for name in found.regularised}
         self.coupled = any(found.coupled for found in self.passes)
+        self.sizes = {name: p.numel() for name, p in self.parameters.items()}  #: elements of each parameter
         self._dtypes = {name: p.dtype for name, p in self.parameters.items()}
         self._rounding = {name: rounding_of(p, self.half) for name, p in self.parameters.items()}
         self._candidates: list[str] = []

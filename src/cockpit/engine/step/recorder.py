@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from cockpit.core.errors import why
 from cockpit.engine.autograd.batch import note, noted
 from cockpit.engine.autograd.graph import Graph, Node
+from cockpit.engine.autograd.loss_calls import LossCall
 from cockpit.engine.autograd.samples import Seen
 from cockpit.engine.curvature.second_order import ACCUMULATED
-from cockpit.engine.losses import LossCall
 from cockpit.engine.needs import Need
 from cockpit.engine.step.backward import Backward, Pass
 from cockpit.engine.step.reduction import Vectors

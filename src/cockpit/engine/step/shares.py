@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import why
+from cockpit.engine.autograd.loss_calls import share
 from cockpit.engine.autograd.samples import Samples
-from cockpit.engine.losses import share
 
 NO_LOSSES = (
     "no individual losses were seen; pass the loss as a module, use pit.loss(individual_losses), "
