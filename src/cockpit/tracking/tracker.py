@@ -299,8 +299,9 @@ class Tracker:
         self.journal.hand_over()
 
     def _move(self, step: Observation, recorder: Recorder) -> None:
+        update = self._motion.take(recorder.parameters)
         try:
-            step.moved(self._motion.take(recorder.parameters), self._agenda.leaving)
+            step.moved(update, self._agenda.leaving)
         except Exception as error:
             step.flaw = step.flaw or why(error)
 

@@ -71,7 +71,7 @@ def ask(
     weights = _weights(samples)
     once = samples > 1 and graph.checkpointed()  # its forward pass runs again whenever it is asked
     if once:  # by zeros for some of the samples instead
-        weights = (weights > 1 if samples > 7 else torch.arange(samples) % 2).to(weights)
+        weights = (weights > 1 if samples > 7 else torch.arange(samples, device="cpu") % 2).to(weights)
     plain = probe.send(weights if once else torch.ones_like(weights))
     weighted = probe.send(weights) if samples > 1 and not once else plain
     coupled = samples > 1 and couples(graph)
