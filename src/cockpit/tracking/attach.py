@@ -255,6 +255,7 @@ class Watch:
         for work in (self._disarm, self._unhook, self._tracker.settle, self._drop_unfinished, self._tracker.close):
             self._carefully(work)  # a script goes on after its training, and saves what it trained
         if self._recording is not None:
+            self._carefully(partial(self._recording.reached, self.step))  # also past the last tracked step
             self._carefully(partial(self._recording.close, error))
         self._carefully(self._stop_showing)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
+from cockpit.core.errors import why
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.placement import Placements
 from cockpit.engine.autograd.samples import Samples, unnoticed
@@ -41,9 +42,12 @@ def curvature_of(
     if isinstance(samples, str):
         problem = samples
     else:
-        uses = samples.uses()
-        placed = Placements(uses.layouts, uses.coupled)
-        network = Network(graph, parameters, samples.outputs(), uses.paths(), placed)
+        try:
+            uses = samples.uses()
+            placed = Placements(uses.layouts, uses.coupled)
+            network = Network(graph, parameters, samples.outputs(), uses.paths(), placed)
+        except Exception as error:
+            problem = why(error)
     request = Request(
         Loss(roots, seeds, graph),
         network,

@@ -76,6 +76,8 @@ class Recorder:
         """A backward pass is about to run: look at its graph."""
         begin = time.perf_counter()
         self._backward = None
+        if not self.passes:
+            self.flaw = None  # of a pass that never ended
         try:
             self._backward = self._begin(roots, seeds)
         except Exception as error:  # a user's training never breaks because it is watched
