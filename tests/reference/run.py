@@ -92,6 +92,17 @@ def parts_of_loss(
     return parts
 
 
+def without_log_softmax(model: nn.Module) -> tuple[nn.Module, nn.Module]:
+    """A model and its end: a log-softmax belongs to the loss, which is linear in its result and has no curvature."""
+    if isinstance(model, nn.Sequential) and isinstance(model[-1], nn.LogSoftmax):
+        return model[:-1], model[-1]
+    return model, nn.Identity()
+
+
+def _after(end: nn.Module, part: Callable[[Tensor], Tensor], output: Tensor) -> Tensor:
+    return part(end(output))
+
+
 def _part(case: Case, factor: float, target: Tensor, output: Tensor) -> Tensor:
     return factor * case.loss.total(output, target)
 
@@ -167,7 +178,9 @@ def _first_order(step: Step, start: Named) -> Values:
 
 def _second_order(case: Case, micro_batches: list[tuple[float, Batch]], model: nn.Module, g_n: Named) -> Values:
     dense = hessian(model, partial(whole_loss, case, micro_batches))
-    ggn = ggn_diagonal(model, parts_of_loss(case, micro_batches, model))
+    body, end = without_log_softmax(model)
+    parts = [(output, partial(_after, end, part)) for output, part in parts_of_loss(case, micro_batches, body)]
+    ggn = ggn_diagonal(model, parts)
     values: Values = {"HessMaxEV": largest_eigenvalue(dense)}
     for flat, suffix in ((ggn, ""), (dense.diagonal(), "[hessian]")):
         diagonal = by_name(model, flat)

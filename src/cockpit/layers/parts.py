@@ -16,7 +16,7 @@ def pick(form: AnyForm, chosen: Tensor) -> AnyForm:
     if isinstance(form, Convolved):
         return replace(form, signal=form.signal[chosen], response=form.response[chosen])
     if isinstance(form, Indexed):
-        place = torch.full((form.samples,), -1, device=form.sample.device)
+        place = torch.full((form.samples,), -1, dtype=torch.int64, device=form.sample.device)
         place[chosen] = torch.arange(len(chosen), device=place.device)
         sample = place[form.sample]
         kept = sample >= 0

@@ -71,7 +71,7 @@ def ask(
     weights = _weights(samples)
     once = samples > 1 and graph.checkpointed()  # its forward pass runs again whenever it is asked
     if once:  # by zeros for some of the samples instead
-        weights = (weights > 1 if samples > 7 else torch.arange(samples) % 2).to(weights)
+        weights = (weights > 1 if samples > 7 else torch.arange(samples, device="cpu") % 2).to(weights)
     plain = probe.send(weights if once else torch.ones_like(weights))
     weighted = probe.send(weights) if samples > 1 and not once else plain
     coupled = samples > 1 and couples(graph)
@@ -89,6 +89,16 @@ def ask(
             guess = coupled and place[0] in on_layers
             answers[place] = _chosen(place, options, plain[place], weighted[place], weights**2, allowed, guess)
     return answers
+
+
+def place(graph: Graph, result: Place, samples: int, sources: Sequence[Source], preferred: int) -> Layout | None:
+    """Where the samples are in one result that is known to have them."""
+    shape = shapes(result[0])[result[1]]
+    found = ask(graph, [result], samples, sources, preferred)[result].placement
+    if found is not None:
+        return found.layout(shape, samples)
+    options = candidates(shape, samples, preferred)
+    return options[0].layout(shape, samples) if options and shape[options[0].axis] == samples else None
 
 
 def _chosen(

@@ -13,13 +13,13 @@ from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.batch import REMEDY, Forward, batch_size_of
 from cockpit.engine.autograd.checkpointed import REENTRANT, put_back
 from cockpit.engine.autograd.graph import Graph, Node, Result, family
-from cockpit.engine.autograd.placement import Answer, Place, Source, ask, place_above
+from cockpit.engine.autograd.placement import Answer, Place, Source, ask, place, place_above
 from cockpit.engine.autograd.structures import Known, Structures
 from cockpit.engine.autograd.uses import Uses, find_uses, first_operations
 from cockpit.layers.layout import Layout, Placement, candidates
 
 if TYPE_CHECKING:
-    from cockpit.engine.losses import LossCall
+    from cockpit.engine.autograd.loss_calls import LossCall
 
 LOSSES = frozenset(
     f"{name}Backward"
@@ -63,9 +63,15 @@ class Samples:
         forwards, calls = [forward for _, forward in seen.forwards], [call for _, call in seen.calls]
         self.count = batch_size_of(forwards, calls, seen.losses, seen.size or size, axis)
         self.sources = self._find_sources()
+        self._uses: Uses | None = None
 
     def uses(self) -> Uses:
         """Every operation that leads to a parameter, with the places of the samples."""
+        if self._uses is None:
+            self._uses = self._find_uses()
+        return self._uses
+
+    def _find_uses(self) -> Uses:
         at = self.graph.nodes  # individual losses given from outside may not be in the graph
         key = tuple((at.get(s.node), s.output) for s in self.sources), tuple(self._parameters)
         known = self._structures.find(self.graph, key)
@@ -81,7 +87,7 @@ class Samples:
             return answers
 
         self._structures.asked += 1
-        uses = find_uses(self.graph, self._parameters, self.count, self.sources, asking)
+        uses = find_uses(self.graph, self._parameters, self.count, asking)
         lasting = self.count > 1 and all(answers[place].certain for place in answers) and not self._dynamic()
         if lasting:
             self._structures.keep(self.graph, key, Known.of(self.graph, uses, answers))
@@ -90,6 +96,10 @@ class Samples:
     def _dynamic(self) -> bool:
         """Whether data decide what goes where between the samples' source and a parameter."""
         return any(family(node) in DYNAMIC for node in self.graph.below(source.node for source in self.sources))
+
+    def place(self, node: Node, output: int) -> Layout | None:
+        """Where the samples are in any result that has them."""
+        return place(self.graph, (node, output), self.count, self.sources, self._axis)
 
     # ---- where the samples are known
 
@@ -111,9 +121,9 @@ class Samples:
             if described:  # the surest kind decides; a later one may fit by chance
                 first = next(result for result in top if self.likeliest(result) is not None)
                 return [self._by_asking(first)]
-        shapes = [result.shape for results in kinds for result in results]
-        if shapes:
-            raise Undefined(f"a batch of {self.count} samples does not fit the output of shape {shapes[0]}; {REMEDY}")
+        seen = [result.shape for results in kinds for result in results]
+        if seen:
+            raise Undefined(f"a batch of {self.count} samples does not fit the output of shape {seen[0]}; {REMEDY}")
         raise Undefined("the network's output was not seen: call the model itself, or pass the loss as a module")
 
     def _options(self, result: Result) -> list[Placement]:
@@ -170,8 +180,7 @@ class Samples:
         below = None if returned else loss_input(self.graph)
         if below is None:
             return []
-        source = next((s for s in self.sources if s.node is below.node and s.output == below.output), None)
-        layout = None if source is None else source.layout
+        layout = self.place(below.node, below.output)
         return [] if layout is None else [Source.placed(below, layout)]
 
     def of_loss(self, call: "LossCall") -> Layout | str:

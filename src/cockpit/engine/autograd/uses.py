@@ -5,14 +5,14 @@ computed from parameters alone and used on the batch (a transposed or normalised
 are carried down; or from a term of the loss that hangs on parameters alone, to which no sample contributed.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from cockpit.engine.autograd.graph import REARRANGES, Graph, Link, Node, Path, family, shapes
-from cockpit.engine.autograd.placement import Answer, Place, Source, couples
+from cockpit.engine.autograd.placement import Answer, Place, couples
 from cockpit.layers.layout import Layout
 
 ROUNDS = 8  # how many operations on parameters alone may follow each other
@@ -80,9 +80,7 @@ class Uses:
         return found
 
 
-def find_uses(
-    graph: Graph, parameters: Mapping[str, Tensor], samples: int, sources: Sequence[Source], asking: Asking
-) -> Uses:
+def find_uses(graph: Graph, parameters: Mapping[str, Tensor], samples: int, asking: Asking) -> Uses:
     """Explain every edge into a parameter; ``asking`` places the samples in results of operations."""
     uses = Uses(samples, coupled=samples > 1 and couples(graph))
     for name, parameter in parameters.items():

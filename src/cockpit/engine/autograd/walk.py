@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import why
+from cockpit.core.guard import entry
 from cockpit.engine.autograd.checkpointed import Borrowed, recomputed
+from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.graph import Node, shapes
 from cockpit.engine.autograd.pull import of_operand, through
 from cockpit.engine.autograd.uses import Uses
-from cockpit.engine.eager import full_precision
 from cockpit.layers import AnyForm, Form, Summed, combine
 from cockpit.layers.forms import Dense
 
@@ -48,8 +49,8 @@ Ready = Callable[[str, Contribution, Tensor], None]  # the gradient of a paramet
 class Walk:
     """Hooks on one graph; ``ready`` is called for each parameter as soon as its gradient is there."""
 
-    def __init__(self, uses: Uses, ready: Ready) -> None:
-        self._uses, self._ready = uses, ready
+    def __init__(self, uses: Uses, ready: Ready, fault: Callable[[Exception], None]) -> None:
+        self._uses, self._ready, self.fault = uses, ready, fault
         self._arrived: dict[tuple[Node, int], Contribution] = {}
         self._handles: list[Any] = []
 
@@ -76,6 +77,7 @@ class Walk:
     def _at(self, node: Node, slot: int) -> Contribution:
         return self._arrived.setdefault(node.next_functions[slot], Contribution())
 
+    @entry
     def _used(self, node: Node, slots: list[int], grads: Grads) -> None:
         """An operation on the batch is about to run backwards."""
         reading = Borrowed(node) if recomputed(node) else node
@@ -89,6 +91,7 @@ class Walk:
                 except Exception as error:  # a user's training never breaks because it is watched
                     end.problem = why(error)
 
+    @entry
     def _carried(self, node: Node, slots: list[int], grads: Grads) -> None:
         """All uses of a result that is computed from parameters have run: carry what they gave down to its operands."""
         with torch.no_grad(), full_precision(_device(grads)):
@@ -113,6 +116,7 @@ class Walk:
             carried = through(Dense(came.term[None]), node, slot, output)
             end.terms.append(carried.form(0, 1)[0])
 
+    @entry
     def _added(self, node: Node, slots: list[int], grads: Grads, _: Grads) -> None:
         """A term that hangs on parameters alone has run backwards."""
         for slot in slots:
@@ -120,6 +124,7 @@ class Walk:
             if grad is not None:
                 self._at(node, slot).terms.append(grad.detach())
 
+    @entry
     def _complete(self, node: Node, name: str, grads: Grads) -> None:
         """The gradient of a parameter arrives."""
         grad, parts = grads[0], self._arrived.pop((node, 0), Contribution())

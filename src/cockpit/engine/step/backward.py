@@ -3,19 +3,21 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
+from cockpit.core.guard import entry
 from cockpit.engine.autograd.balance import imbalance
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
 from cockpit.engine.autograd.walk import Contribution, Walk
+from cockpit.engine.curvature.second_order import Curvature
 from cockpit.engine.needs import LINE, LOSSES, Diagonal, Need, per_sample
 from cockpit.engine.step import curvature, shares
-from cockpit.engine.step.curvature import Curvature
 from cockpit.engine.step.reduction import Reduction, Vectors, curvature_name
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, scale
@@ -23,6 +25,7 @@ from cockpit.layers.parts import pick, tensors
 
 NOT_ASKED = "individual gradients were not asked for"
 NO_ROOM = "what the samples contributed did not fit into the memory of this step; at the next one fewer are taken"
+NO_MEMORY = "the device ran out of memory; less is kept from the next step on"
 
 
 @dataclass
@@ -83,16 +86,18 @@ class Backward:
         self._reduction: Reduction | None = None  # where the step's samples are known while autograd runs
         self._lasting = True  # forms are kept until the step is over
         loss = backpropagated(roots, seeds)
-        self.found = Pass(0, loss if loss.is_cuda else loss.clone(), half=graph.half)
+        self.found = Pass(0, loss.clone(), half=graph.half)
         self.found.origin = tuple(forward.call for _, forward in seen.forwards)
         self.samples: Samples | None = None
+        self._unknown = ""  # why it is not known where the samples are
         try:
             self._find(roots[0].grad_fn)
         except Exception as error:
-            self.found.problem = self.found.shares = why(error)
+            self._unknown = self.found.shares = why(error)
+            self.found.problem = self._unknown if self._asked or LOSSES in needs else None
 
     def _find(self, root: Any) -> None:
-        if self._asked or LOSSES in self.needs:
+        if self._asked or LOSSES in self.needs or curvature.asked(self.needs):
             settings = self.settings
             with unnoticed(root):
                 self.samples = Samples(
@@ -118,15 +123,18 @@ class Backward:
             return
         uses = samples.uses()
         found.coupled, found.uncovered, found.regularised = uses.coupled, uses.uncovered, uses.regularised
-        self._walk = Walk(uses, self._ready)
+        self._walk = Walk(uses, self._ready, self.fault)
 
-    def second_order(self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], key: int) -> float:
+    def second_order(
+        self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], key: int, accumulated: bool
+    ) -> float:
         """Compute what is needed of the curvature; returns the seconds that it took."""
         begin = time.perf_counter()
         if curvature.asked(self.needs):
-            self.found.curvature = curvature.curvature_of(
-                self.graph, roots, seeds, self.parameters, self.seen, self.needs, self.settings, key
-            )
+            samples = self.samples or self._unknown or curvature.UNKNOWN
+            memory, needs = self.settings.curvature, self.needs
+            given = self.graph, roots, seeds, self.parameters, samples, needs, memory, key, accumulated
+            self.found.curvature = curvature.curvature_of(*given)
         return time.perf_counter() - begin
 
     def reduce_at_once(self, line: Mapping[str, Tensor]) -> None:
@@ -152,19 +160,23 @@ class Backward:
             self._walk.listen()
         if LOSSES in self.needs:
             for node, call in self.seen.calls:
-                self._handles.append(node.register_prehook(shares.keeper(call)))
+                self._handles.append(node.register_prehook(call.keep))
         for name in present:
             if name in self.parameters:
                 leaf = self.graph.leaves[id(self.parameters[name])]
-                self._handles.append(leaf.register_prehook(self._arrived(name)))
+                self._handles.append(leaf.register_prehook(partial(self._arrived, name)))
 
-    def _arrived(self, name: str) -> Any:
-        def keep(grads: tuple[Tensor | None, ...]) -> None:
-            if grads[0] is not None:
-                grad = grads[0].detach()
-                self.found.gradient[name] = grad.to_dense() if grad.is_sparse else grad
+    @entry
+    def _arrived(self, name: str, grads: tuple[Tensor | None, ...]) -> None:
+        """A gradient is about to be added to one that lies there already."""
+        if grads[0] is not None:
+            grad = grads[0].detach()
+            self.found.gradient[name] = grad.to_dense() if grad.is_sparse else grad
 
-        return keep
+    def fault(self, error: Exception) -> None:
+        """Give up the individual gradients of this pass."""
+        self._let_go()
+        self.found.problem = why(error)
 
     def _ready(self, name: str, parts: Contribution, arrived: Tensor) -> None:
         """The gradient of a parameter is there: take its numbers, and let go of what they were computed from."""
@@ -178,12 +190,14 @@ class Backward:
             found.off[name] = imbalance(form, arrived if term is None else arrived - term)
             if term is not None:
                 found.terms[name] = term
-            if self._reduction is not None:
+            if self._reduction is not None and found.problem is None:
                 self._take(name, form, arrived if term is None else arrived - term, self._reduction)
             if self._lasting and found.problem is None:
                 self._keep(name, form)
         except torch.OutOfMemoryError:
-            self._let_go(arrived)
+            self._let_go()
+            self.settings.allowance.halve(arrived)
+            found.problem = NO_MEMORY
         except Exception as error:  # a user's training never breaks because it is watched
             found.uncovered[name] = why(error)
 
@@ -206,11 +220,9 @@ class Backward:
             if self._reduction is None:
                 found.problem = NO_ROOM
 
-    def _let_go(self, like: Tensor) -> None:
-        """The device ran out of memory: nothing of this step is kept."""
-        self.settings.allowance.halve(like)
+    def _let_go(self) -> None:
+        """Nothing of this step is kept."""
         self._lasting = False
-        self.found.problem = "the device ran out of memory; less is kept from the next step on"
         self.found.forms.clear()
         self.found.numbers.clear()
         self.found.terms.clear()

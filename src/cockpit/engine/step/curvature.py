@@ -1,32 +1,24 @@
 """Curvature of one backward pass, computed before autograd frees its graph."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 
 from cockpit.core.errors import why
-from cockpit.engine import scene
 from cockpit.engine.autograd.graph import Graph
-from cockpit.engine.autograd.samples import Seen
-from cockpit.engine.capture import Capture
-from cockpit.engine.lanczos import Eigenpair
+from cockpit.engine.autograd.placement import Placements
+from cockpit.engine.autograd.samples import Samples, unnoticed
+from cockpit.engine.curvature.gauss_newton import Network
+from cockpit.engine.curvature.loss_hessian import Loss
+from cockpit.engine.curvature.second_order import Curvature, Memory, Request, compute
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
-from cockpit.engine.placement import Finder
-from cockpit.engine.second_order import SecondOrder
-from cockpit.engine.settings import Settings as Remembered
-from cockpit.engine.step.settings import Settings
 
-Vectors = dict[str, Tensor]
+CHECKPOINTED = (
+    "activation checkpointing recomputes the forward pass whenever its tensors are read, "
+    "and curvature reads them many times; leave it out of schedule, or train without checkpointing"
+)
 
-
-@dataclass
-class Curvature:
-    """What was asked of the curvature, or why it is not known."""
-
-    diagonals: dict[Diagonal, list[Vectors] | str] = field(default_factory=dict)
-    eigenpair: Eigenpair | str | None = None
+UNKNOWN = "where the samples are was not found out"
 
 
 def asked(needs: frozenset[Need]) -> bool:
@@ -39,24 +31,31 @@ def curvature_of(
     roots: Sequence[Tensor],
     seeds: Sequence[Tensor | None],
     parameters: Mapping[str, Tensor],
-    seen: Seen,
+    samples: Samples | str,
     needs: frozenset[Need],
-    settings: Settings,
+    memory: Memory,
     key: int,
+    accumulated: bool,
 ) -> Curvature:
-    """Diagonals and the largest eigenvalue, as far as they are needed."""
-    if settings.curvature is None:
-        finder = Finder(settings.batch_axis)
-        settings.curvature = Remembered(settings.batch_axis, settings.batch_size, finder=finder, seed=settings.seed)
-    remembered: Remembered = settings.curvature
-    shown = scene.Seen(seen.forwards, seen.calls, seen.size, seen.losses)
-    captured: Capture | str
-    try:
-        captured = scene.find(graph, shown, parameters, remembered, False, True).capture
-    except Exception as error:
-        captured = why(error)
-    second = SecondOrder(roots, seeds, parameters, captured, remembered, abs(key), graph.half is not None)
-    checkpointed = scene.CHECKPOINTED if graph.checkpointed() else None
-    with scene.unnoticed(roots[0].grad_fn), torch.enable_grad():
-        second.compute(needs, checkpointed)
-    return Curvature(second.diagonals, second.eigenpair)
+    """Diagonals and the largest eigenvalue, as far as they are needed; ``samples``: or why they are not known."""
+    network, problem = Network(graph, parameters, (), (), Placements({})), None
+    if isinstance(samples, str):
+        problem = samples
+    else:
+        try:
+            uses = samples.uses()
+            placed = Placements(uses.layouts, uses.coupled)
+            network = Network(graph, parameters, samples.outputs(), uses.paths(), placed)
+        except Exception as error:
+            problem = why(error)
+    request = Request(
+        Loss(roots, seeds, graph),
+        network,
+        problem,
+        samples.place if isinstance(samples, Samples) else lambda node, output: None,
+        half=graph.half is not None,
+        accumulated=accumulated,
+        impossible=CHECKPOINTED if graph.checkpointed() else None,
+    )
+    with unnoticed(roots[0].grad_fn):
+        return compute(needs, request, memory, abs(key))

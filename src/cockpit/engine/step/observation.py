@@ -16,8 +16,8 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.balance import noise_of, rounding_of
-from cockpit.engine.lanczos import Eigenpair
-from cockpit.engine.line import Line, LineEnd, unseen_by
+from cockpit.engine.curvature.lanczos import Eigenpair
+from cockpit.engine.curvature.second_order import ACCUMULATED
 from cockpit.engine.needs import (
     ABS_MAX,
     DISTANCE,
@@ -38,6 +38,7 @@ from cockpit.engine.needs import (
 from cockpit.engine.statistics.bins import Bins
 from cockpit.engine.statistics.lengths import square_distances, square_norm, square_norms
 from cockpit.engine.step.backward import NO_ROOM, Pass, mean_of
+from cockpit.engine.step.line import Line, LineEnd, unseen_by
 from cockpit.engine.step.numbers import Key, Numbers
 from cockpit.engine.step.reduction import MEAN_SQ, Reduction, Vectors, curvature_name, stacked
 from cockpit.engine.step.settings import Settings
@@ -83,6 +84,7 @@ class Observation:
         self.all_names, self.moved_names = list(self.parameters), list[str]()
         self.regularised = {name for found in self.passes for name in found.regularised}
         self.coupled = any(found.coupled for found in self.passes)
+        self.sizes = {name: p.numel() for name, p in self.parameters.items()}  #: elements of each parameter
         self._dtypes = {name: p.dtype for name, p in self.parameters.items()}
         self._rounding = {name: rounding_of(p, self.half) for name, p in self.parameters.items()}
         self._candidates: list[str] = []
@@ -360,7 +362,7 @@ class Observation:
     def eigenpair(self) -> Eigenpair:
         """Largest eigenvalue of the mini-batch Hessian."""
         if len(self.passes) > 1:
-            raise Undefined("the Hessian of several accumulated backward passes cannot be multiplied with")
+            raise Undefined(ACCUMULATED)
         pair = self.passes[0].curvature.eigenpair if self.passes else None
         if isinstance(pair, str) or pair is None:
             raise Undefined(pair or self.flaw or NOTHING_SEEN)

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from cockpit.core.errors import why
 from cockpit.engine.autograd.batch import note, noted
 from cockpit.engine.autograd.graph import Graph, Node
+from cockpit.engine.autograd.loss_calls import LossCall
 from cockpit.engine.autograd.samples import Seen
-from cockpit.engine.losses import LossCall
+from cockpit.engine.curvature.second_order import ACCUMULATED
 from cockpit.engine.needs import Need
 from cockpit.engine.step.backward import Backward, Pass
 from cockpit.engine.step.reduction import Vectors
@@ -20,7 +21,6 @@ from cockpit.layers.forms import AnyForm, joined
 SECOND_PASS = "a second backward pass came unexpectedly; the next step is measured with it"
 CHANGED = "the parameters changed between the backward passes of one step"
 TOUCHED = "the gradients were changed between the backward passes of one step"
-ACCUMULATED = "the Hessian of several accumulated backward passes cannot be multiplied with"
 
 
 class Recorder:
@@ -76,6 +76,8 @@ class Recorder:
         """A backward pass is about to run: look at its graph."""
         begin = time.perf_counter()
         self._backward = None
+        if not self.passes:
+            self.flaw = None  # of a pass that never ended
         try:
             self._backward = self._begin(roots, seeds)
         except Exception as error:  # a user's training never breaks because it is watched
@@ -130,7 +132,7 @@ class Recorder:
         seen = Seen(*notes, self.known_size, self.known_losses)
         backward = Backward(graph, roots, seeds, self.parameters, seen, self.needs, self.settings, self.loss_scale)
         seed = (self.settings.seed * 1_000_003 + self.step) * 31 + len(self.passes)
-        self.curvature_seconds += backward.second_order(roots, seeds, seed)
+        self.curvature_seconds += backward.second_order(roots, seeds, seed, bool(self.passes) or self._expected > 1)
         if self._expected == 1 and not self.passes:
             backward.reduce_at_once(self.line)
         return backward

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from torch import Tensor
 
 from cockpit.engine.autograd.allowance import Allowance
 from cockpit.engine.autograd.scaler import LossScale
 from cockpit.engine.autograd.structures import Structures
+from cockpit.engine.curvature.second_order import Memory
 
 
 @dataclass
@@ -25,4 +25,4 @@ class Settings:
     passes: int = 0  # backward passes of the last step; 0: none was seen
     compiled_seen: bool = False
     buffers: Callable[[], Iterable[Tensor]] = tuple  # of the model: a recomputed forward pass may change them
-    curvature: Any = None  # what the curvature remembers
+    curvature: Memory = field(default_factory=Memory)

@@ -1,28 +1,16 @@
 """Each sample's share of the number that is backpropagated."""
 
-from collections.abc import Callable, Sequence
-
 import torch
 from torch import Tensor
 
 from cockpit.core.errors import why
+from cockpit.engine.autograd.loss_calls import share
 from cockpit.engine.autograd.samples import Samples
-from cockpit.engine.losses import LossCall, share
 
 NO_LOSSES = (
     "no individual losses were seen; pass the loss as a module, use pit.loss(individual_losses), "
     "or for a model that returns its own loss watch(..., losses=...)"
 )
-
-
-def keeper(call: LossCall) -> Callable[[Sequence[Tensor]], None]:
-    """A hook that keeps the gradient that arrives at a loss."""
-
-    def keep(grads: Sequence[Tensor]) -> None:
-        grad = grads[call.output]
-        call.arrived = None if grad is None else grad.detach()
-
-    return keep
 
 
 def shares_of(samples: Samples, loss: Tensor) -> Tensor | str:

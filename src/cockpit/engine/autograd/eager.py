@@ -1,0 +1,68 @@
+"""What a model must run under while a step is tracked: compiled code eagerly, fused kernels in their plain versions."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+_holders = 0
+_stance: Any = None
+_changing = threading.Lock()
+
+
+def hold() -> None:
+    """Compiled functions run eagerly from here on."""
+    global _holders, _stance
+    with _changing:
+        if _holders == 0:
+            _stance = torch.compiler.set_stance("force_eager")
+        _holders += 1
+
+
+def release() -> None:
+    """The last one to release puts the user's stance back."""
+    global _holders, _stance
+    with _changing:
+        _holders -= 1
+        if _holders == 0 and _stance is not None:
+            _stance.__exit__(None, None, None)
+            _stance = None
+
+
+def is_compiled(model: nn.Module) -> bool:
+    """Whether any part of a model is compiled."""
+    dynamo = sys.modules.get("torch._dynamo")
+    compiled = dynamo.OptimizedModule if dynamo is not None else ()
+    return any(
+        isinstance(module, compiled) or getattr(module, "_compiled_call_impl", None) is not None
+        for module in model.modules()
+    )
+
+
+def full_precision(device: str) -> AbstractContextManager[Any]:
+    """Without autocast, for computations of ours; where there is none nothing is entered: leaving one takes long."""
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
+def differentiable_twice(model: nn.Module) -> list[Callable[[], Any]]:
+    """Fused attention and fused recurrent layers have no second derivative: their plain versions do."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    switches: list[Callable[[], Any]] = [lambda: sdpa_kernel(SDPBackend.MATH)]
+    if any(isinstance(module, nn.RNNBase) for module in model.modules()):
+        switches += [lambda: torch.backends.cudnn.flags(enabled=False), _without_onednn]
+    return switches
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    before = torch._C._get_mkldnn_enabled()  # the public context also sets precision flags, with a warning
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)

@@ -1,0 +1,166 @@
+"""The diagonal of the generalised Gauss-Newton matrix J^T H J on the user's own graph.
+
+H is the Hessian of the loss with respect to the network's outputs, factored into columns; J^T sends the columns back
+through the network, where they are squared.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from cockpit.core.errors import Undefined
+from cockpit.engine.autograd.graph import Graph, Path, edge
+from cockpit.engine.autograd.placement import Placements, Source
+from cockpit.engine.autograd.trust import Trust, agree
+from cockpit.engine.curvature.factors import Columns, Factor, Target
+from cockpit.engine.curvature.product import Vectors
+from cockpit.engine.curvature.sender import Sender
+from cockpit.engine.curvature.squares import Squares
+from cockpit.layers.forms import wide, wide_type
+
+MAX_COUPLED = 4096  # samples x outputs, where each needs a pass of its own
+LEAST = {"cpu": 2**24}  # bytes that columns may take at once, however small the net; a cache is small
+LEAST_ELSEWHERE = 2**26
+SHARE = 0.25  # of the memory of the network's results that they may take
+COUPLED = "batch normalisation in training mode couples the samples"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Where samples are in a graph, and which operations use which parameter."""
+
+    graph: Graph
+    parameters: Mapping[str, Tensor]
+    outputs: Sequence[Source]
+    paths: Sequence[Path]
+    placed: Placements
+
+
+@dataclass(slots=True)
+class Remembered:
+    """What is known of sending columns from the steps before."""
+
+    trusted: Trust = field(default_factory=Trust)  # structures in which columns arrive as autograd sends them
+    looped: set[str] = field(default_factory=set)  # operations that take columns one by one
+
+
+class GaussNewton:
+    """Columns of the loss, sent back through the network and squared."""
+
+    def __init__(self, factor: Factor, network: Network, remembered: Remembered, room: int | None = None) -> None:
+        self._factor, self._net, self._remembered, self._asked = factor, network, remembered, room
+        self._columns: Columns | None = None
+
+    @torch.no_grad()
+    def diagonal(self) -> Vectors:
+        """Exact: the squares of all columns, summed."""
+        if self._columns is None:
+            self._columns = self._factor.columns()
+        columns = self._columns
+        if self._net.placed.coupled:
+            return self._coupled_diagonal(columns)
+        sender = self._sender(columns.targets)
+        squares, count = self._squares(sender), len(columns)
+        step = max(1, -(-count // -(-count // max(1, self._room(sender) // sender.largest)))) if count else 1
+        for begin in range(0, count, step):
+            end = min(begin + step, count)
+            seeds = columns.seeds(columns.rows(begin, end))
+            self._send(sender, seeds, columns.signs_of(begin, end), squares)
+        return squares.sums
+
+    @torch.no_grad()
+    def sampled(self, samples: int, generator: torch.Generator) -> list[Vectors]:
+        """Monte Carlo estimates of the diagonal: each sample's columns mixed with random signs."""
+        if self._net.placed.coupled:
+            raise Undefined(f"{COUPLED}; use curvature='hutchinson'")
+        estimates = []
+        for _ in range(samples):
+            targets, seeds = self._factor.mixed(generator)
+            sender = self._sender(targets)
+            squares = self._squares(sender)
+            self._send(sender, seeds, None, squares)
+            estimates.append(squares.sums)
+        return estimates
+
+    def _sender(self, targets: Sequence[Target]) -> Sender:
+        nodes = dict.fromkeys(path.node for path in self._net.paths)
+        return Sender([(target.node, target.output) for target in targets], nodes, self._remembered.looped)
+
+    def _squares(self, sender: Sender) -> Squares:
+        return Squares(self._net.parameters, self._net.paths, self._net.placed, self._room(sender))
+
+    def _room(self, sender: Sender) -> int:
+        """Bytes that columns may take at once."""
+        if self._asked is not None:
+            return self._asked
+        kind = next(iter(self._net.parameters.values())).device.type
+        return max(LEAST.get(kind, LEAST_ELSEWHERE), int(SHARE * sender.whole))
+
+    def _send(self, sender: Sender, seeds: list[Tensor], signs: Tensor | None, squares: Squares) -> None:
+        """Add the squares of some columns."""
+        if self._trusted(sender, seeds):
+            squares.begin(signs)
+            for node, grads in sender(seeds):
+                squares.add(node, grads)
+            squares.end()
+            return
+        for column in range(len(seeds[0])):
+            squares.begin(None if signs is None else signs[column : column + 1])
+            for node, grads in sender.by_autograd([seed[column : column + 1] for seed in seeds]):
+                squares.add(node, grads)
+            squares.end()
+
+    def _trusted(self, sender: Sender, seeds: list[Tensor]) -> bool:
+        """Whether columns arrive as autograd would send them: tried once for each structure of the graph.
+
+        A hook of the user's on an intermediate result, which no graph shows, may change gradients.
+        """
+        return self._remembered.trusted(self._net.graph.signature, lambda: _agrees(sender, seeds))
+
+    def _coupled_diagonal(self, columns: Columns) -> Vectors:
+        """Samples see each other: each sample's columns are sent back on their own."""
+        samples, size = columns.samples, sum(target.size for target in columns.targets)
+        if samples * size > MAX_COUPLED:
+            raise Undefined(
+                f"{COUPLED}: the exact GGN needs {samples} x {size} passes (limit {MAX_COUPLED}); "
+                "use curvature='hutchinson'"
+            )
+        named = self._net.parameters
+        total = {name: torch.zeros_like(p, dtype=wide_type(p.dtype)) for name, p in named.items()}
+        places = [edge(target.node, target.output) for target in columns.targets]
+        for rows, sign in _singly(columns):
+            seeds = [seed[0] for seed in columns.seeds(rows[None])]
+            grads = torch.autograd.grad(places, list(named.values()), seeds, retain_graph=True, allow_unused=True)
+            for name, grad in zip(named, grads, strict=True):
+                if grad is not None:
+                    total[name].addcmul_(wide(grad), wide(grad) if sign is None else wide(grad) * sign)
+        return total
+
+
+def _singly(columns: Columns) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Each column of each sample alone: [N, C], and its sign."""
+    for k in range(len(columns)):
+        rows, signs = columns.rows(k, k + 1)[0], columns.signs_of(k, k + 1)
+        for n in range(columns.samples):
+            if rows.is_cuda or bool(rows[n].any()):
+                alone = torch.zeros_like(rows)
+                alone[n] = rows[n]
+                yield alone, None if signs is None else signs[0, n]
+
+
+def _agrees(sender: Sender, seeds: list[Tensor]) -> bool | None:
+    """Noise is sent in the second of two columns: the first could hide behind the others."""
+    generator = torch.Generator().manual_seed(len(seeds))
+    noise = [torch.randn(2, *seed.shape[1:], generator=generator, dtype=torch.float64, device="cpu") for seed in seeds]
+    noise = [one.to(seed) for one, seed in zip(noise, seeds, strict=True)]
+    slow = dict(sender.by_autograd([seed[1:] for seed in noise]))
+    arrived = 0
+    for node, grads in sender(noise):
+        expected = [None if grad is None else grad[0] for grad in slow.get(node, [None] * len(grads))]
+        found = agree(zip(expected, [None if grad is None else grad[1] for grad in grads], strict=True))
+        if not found:
+            return found
+        arrived += 1
+    return arrived == len(slow)
