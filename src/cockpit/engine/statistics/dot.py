@@ -3,7 +3,6 @@
 from functools import cache, partial
 from math import prod
 
-import torch
 from torch import Tensor
 
 from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic

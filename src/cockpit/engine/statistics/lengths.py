@@ -18,7 +18,8 @@ def square_rows(matrix: Tensor) -> Tensor:
     if matrix.dtype in HALF:
         matrix = matrix.float()
     if _sums_well(matrix, matrix.shape[1]):
-        return torch.linalg.vector_norm(matrix, dim=1).double().square()
+        norms: Tensor = torch.linalg.vector_norm(matrix, dim=1)
+        return norms.double().square()
     body = matrix.shape[1] // ROW * ROW
     rows = torch.linalg.vector_norm(matrix[:, :body].reshape(len(matrix), -1, ROW), dim=2)
     rest = torch.linalg.vector_norm(matrix[:, body:], dim=1)

@@ -95,5 +95,5 @@ def _join(found: Found, s: Statistic, part: Tensor, form: AnyForm, n: slice, pla
     if s not in found:
         found[s] = part.new_empty((form.samples,) if per_sample else form.shape)
     total, where = found[s], n if per_sample else place
-    first = n.start == 0 if not per_sample else place is ... or place.start == 0  # type: ignore[union-attr]
+    first = n.start == 0 if not per_sample else place is ... or place.start == 0
     total[where] = part if first else s.join(total[where], part)
