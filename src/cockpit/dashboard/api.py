@@ -175,7 +175,6 @@ def _listed(info: RunInfo) -> Answer:
             "steps": info.steps,
             "loss": spoken(info.loss),
             "losses": list(info.losses),
-            "lamps": [],
         }
     )
 
@@ -203,7 +202,7 @@ def _head(ident: str, run: StoredRun) -> Answer:
             "cost": {"short": spending(run).short, "why": str(spending(run))},
             "broken": _broken(run),
             "damaged": run.damaged,
-            "lamps": [],
+            "lamps": None,  # a list as soon as something judges
         }
     )
 

@@ -15,7 +15,7 @@ import { GONE, Poll, Stream } from "./net.js";
 import { draw as drawRuns, showRuns } from "./runs.js";
 import { habit, remember, set, state, subscribe } from "./state.js";
 import { apply, onTheme, theme, toggleTheme } from "./theme.js";
-import { showHead } from "./topbar.js";
+import { judged, showHead } from "./topbar.js";
 import { library } from "./library.js";
 
 const NOTICE = 15000; // milliseconds
@@ -37,7 +37,11 @@ async function useData(answer) {
   if (asked !== state.tab) return;
   if (!noticed) hush();
   document.body.classList.remove("waiting");
-  if (answer.runs) showHead(answer.runs, answer.now);
+  if (answer.runs) {
+    showHead(answer.runs, answer.now);
+    byId("tab-findings").hidden = !judged(answer.runs);
+    if (state.tab === "findings" && !judged(answer.runs)) return set({ tab: "deck" }, { replace: true });
+  }
   await pages[state.tab].show(answer);
 }
 
@@ -139,17 +143,17 @@ function wire() {
   byId("filter").addEventListener("input", drawRuns);
   byId("close-help").addEventListener("click", help);
   byId("dismiss").addEventListener("click", hush);
-  const tabs = [...document.querySelectorAll("[role=tab]")];
-  tabs.forEach((tab, place) => {
+  for (const tab of document.querySelectorAll("[role=tab]")) {
     tab.addEventListener("click", () => set({ tab: tab.value }));
     tab.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
-      const next = tabs[(place + step + tabs.length) % tabs.length];
+      const tabs = [...document.querySelectorAll("[role=tab]:not([hidden])")];
+      const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length];
       next.focus();
       next.click();
     });
-  });
+  }
   wireControls();
   wireKeys({ focus, toggleRuns });
 }
