@@ -126,6 +126,14 @@ def compare(fleet: Fleet, query: Query) -> Answer:
         return {"now": time.time(), "runs": _heads(fleet, query, held), "rows": _safe(differences(held))}
 
 
+def table(fleet: Fleet, query: Query) -> Answer:
+    """All runs with what was logged and what they were started with; as far as they have been read."""
+    rows, waiting = fleet.summaries.rows()
+    for row in rows:
+        row |= {"name": readable(row["name"]) or row["id"], "colour": fleet.colour(row["id"])}
+    return {"now": time.time(), "waiting": waiting, "rows": _safe(rows)}
+
+
 def results(fleet: Fleet, query: Query) -> Answer:
     """Benchmark results below the folder, one problem at a time."""
     return {"now": time.time(), **bench(fleet, query, _panel)}
@@ -140,6 +148,7 @@ ANSWERS: dict[str, Callable[[Fleet, Query], Answer]] = {
     "layers": layers,
     "details": details,
     "compare": compare,
+    "table": table,
     "bench": results,
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cockpit import store
 from cockpit.core.errors import CockpitError
+from cockpit.dashboard.summaries import Summaries
 from cockpit.panels.theme import RUNS
 from cockpit.results import folder as results
 from cockpit.store.run import StoredRun
@@ -39,6 +40,7 @@ class Fleet:
         self._due = float("-inf")
         self._open: OrderedDict[str, _Held] = OrderedDict()
         self._colours: dict[str, str] = {}
+        self.summaries = Summaries(self)
 
     def listing(self) -> list[store.RunInfo]:
         """All runs, newest first."""

@@ -108,13 +108,15 @@ def gauge(runs: Runs) -> Panel:
 
 
 def _radii(runs: Runs, place: int) -> Radii | None:
-    values: list[float | None] = []
+    values: dict[str, float | None] = dict.fromkeys(TESTS.values())
     steps = []
-    for name in TESTS:
+    for name, test in TESTS.items():
         series = runs.scalar(place, name).defined()
-        values.append(float(series.values[runs.latest(series)]) if len(series) else None)
-        steps += [int(series.steps[runs.latest(series)])] if len(series) else []
-    return Radii(runs.labels[place], *values, runs.when(max(steps))) if steps else None
+        if len(series):
+            values[test] = float(series.values[runs.latest(series)])
+            steps.append(int(series.steps[runs.latest(series)]))
+    at = runs.when(max(steps, default=0))
+    return Radii(runs.labels[place], values["norm"], values["inner"], values["ortho"], at) if steps else None
 
 
 def _disc(radius: float, same: Row) -> list[Row]:

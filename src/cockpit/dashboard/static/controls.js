@@ -29,7 +29,7 @@ export function wireControls() {
 }
 
 export function showControls() {
-  document.querySelector(".head-bar .controls").hidden = state.tab === "bench"; // its axes count epochs
+  document.querySelector(".head-bar .controls").hidden = ["bench", "table"].includes(state.tab); // without steps
   for (const key of Object.keys(CHOICES)) {
     for (const item of document.querySelectorAll(`#${key} button`)) item.setAttribute("aria-pressed", String(item.value === state[key]));
   }

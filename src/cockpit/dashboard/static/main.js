@@ -15,6 +15,7 @@ import { GONE, Poll, Stream } from "./net.js";
 import { draw as drawRuns, showRuns } from "./runs.js";
 import { habit, remember, set, state, subscribe } from "./state.js";
 import { apply, onTheme, theme, toggleTheme } from "./theme.js";
+import { Table } from "./table.js";
 import { judged, showHead } from "./topbar.js";
 import { library } from "./library.js";
 
@@ -23,7 +24,7 @@ const LIST = 900; // milliseconds between two readings of the list
 const pages = {
   deck: new Deck(byId("deck")), layers: new Layers(byId("layers")), compare: new Compare(byId("compare")),
   findings: new Findings(byId("findings")), details: new Details(byId("details")),
-  bench: new Bench(byId("bench")),
+  table: new Table(byId("table")), bench: new Bench(byId("bench")),
 };
 let asked = null; // the page that the request under way is for
 const data = new Poll(() => pages[(asked = state.tab)].path(), useData, fail);
@@ -100,7 +101,7 @@ function show(changed = []) {
 
 function news({ changed, listed }) {
   if (document.hidden) return;
-  if (state.tab === "bench" ? listed : changed.some((id) => state.runs.includes(id))) (focus.open ? focus.poll : data).refresh();
+  if (["bench", "table"].includes(state.tab) ? listed : changed.some((id) => state.runs.includes(id))) (focus.open ? focus.poll : data).refresh();
   if (listed) listDue ??= setTimeout(() => {
     listDue = null;
     list.refresh();

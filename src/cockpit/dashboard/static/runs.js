@@ -38,7 +38,7 @@ export function draw() {
 
 function makeRow(id) {
   const row = {
-    check: el("input", { type: "checkbox", onchange: () => toggle(id) }),
+    check: el("input", { type: "checkbox", onchange: () => toggleRun(id) }),
     name: el("bdi", { class: "run-name" }), where: el("bdi", { class: "where", hidden: true }), dot: el("i", { class: "dot" }), when: el("span", { class: "when" }),
     loss: el("span", { class: "loss" }), step: el("span", { class: "step" }),
     spark: svgElement("svg", { class: "spark", viewBox: "0 0 60 18", preserveAspectRatio: "none", "aria-hidden": "true" }),
@@ -92,7 +92,7 @@ function choose(id) {
   document.body.classList.remove("drawer");
 }
 
-function toggle(id) {
+export function toggleRun(id) {
   const rest = state.runs.filter((other) => other !== id);
   if (rest.length === state.runs.length) set({ runs: [...state.runs, id] });
   else if (rest.length) set({ runs: rest });

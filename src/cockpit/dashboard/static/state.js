@@ -2,10 +2,10 @@
 
 const FRESH = {
   tab: "deck", runs: [], axis: "auto", lo: null, hi: null, smooth: 0, layers: "", step: null,
-  range: "fixed", panel: null, name: "", mode: "overlay", problem: "", x: "step", y: "auto", noise: "band",
+  range: "fixed", panel: null, name: "", mode: "overlay", problem: "", sort: "", x: "step", y: "auto", noise: "band",
 };
 const HABITS = ["axis", "smooth", "range", "mode", "y", "noise"];
-export const TABS = ["deck", "layers", "compare", "findings", "details", "bench"];
+export const TABS = ["deck", "layers", "compare", "table", "findings", "details", "bench"];
 const SCALES = ["auto", "log", "linear"];
 const CHOICES = {
   tab: TABS, axis: SCALES, y: SCALES, x: ["step", "time"], range: ["fixed", "auto"], mode: ["overlay", "side"], noise: ["band", "all"],
@@ -76,7 +76,7 @@ function fromAddress() {
     const value = Number(found.get(key));
     if (found.has(key) && Number.isFinite(value)) read[key] = value;
   }
-  for (const key of ["layers", "panel", "name", "problem"]) if (found.has(key)) read[key] = found.get(key);
+  for (const key of ["layers", "panel", "name", "problem", "sort"]) if (found.has(key)) read[key] = found.get(key);
   for (const [key, known] of Object.entries(CHOICES)) if (known.includes(found.get(key))) read[key] = found.get(key);
   if (read.smooth !== undefined) read.smooth = Math.min(Math.max(read.smooth, 0), 0.99);
   return read;
