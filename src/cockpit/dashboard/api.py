@@ -168,7 +168,7 @@ def _shown(held: list[StoredRun], query: Query, view: View) -> list[Panel]:
 
 def coloured(fleet: Fleet, query: Query) -> View:
     """A run keeps its colour when others come and go."""
-    return replace(query.view, colours=tuple(fleet.colour(ident) for ident in dict.fromkeys(query.runs)))
+    return replace(query.view, colours=fleet.colours(query.runs))
 
 
 def _listed(info: RunInfo) -> Answer:
@@ -189,8 +189,11 @@ def _listed(info: RunInfo) -> Answer:
 
 
 def _heads(fleet: Fleet, query: Query, held: Iterable[StoredRun]) -> list[Answer]:
-    idents = dict.fromkeys(query.runs)
-    return [{**_head(ident, run), "colour": fleet.colour(ident)} for ident, run in zip(idents, held, strict=False)]
+    idents = list(dict.fromkeys(query.runs))
+    colours = fleet.colours(idents)
+    return [
+        {**_head(ident, run), "colour": colour} for ident, run, colour in zip(idents, held, colours, strict=False)
+    ]
 
 
 def _head(ident: str, run: StoredRun) -> Answer:

@@ -69,7 +69,7 @@ export class Card {
     const links = FILES.map(([format, kind]) => {
       const what = query({ panel, format, runs, theme: kind === "figure" && theme() });
       const text = `${kind === "figure" ? "Figure" : "Data"} ${format.toUpperCase()}`;
-      return el("a", { href: `/api/${kind}?${what}`, download: "", text, onclick: close });
+      return el("a", { href: `api/${kind}?${what}`, download: "", text, onclick: close });
     });
     this.menu.querySelector(".sheet").replaceChildren(...links);
   }

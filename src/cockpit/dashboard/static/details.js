@@ -11,7 +11,7 @@ export class Details {
   }
 
   path() {
-    return state.runs.length ? `/api/details?${query({ runs: state.runs.slice(0, 1) })}` : null;
+    return state.runs.length ? `api/details?${query({ runs: state.runs.slice(0, 1) })}` : null;
   }
 
   show(answer) {
@@ -162,7 +162,7 @@ export class Findings {
 
   // Nothing to show yet; what it is asked for tells whether something judges.
   path() {
-    return state.runs.length ? `/api/details?${query({ runs: state.runs.slice(0, 1) })}` : null;
+    return state.runs.length ? `api/details?${query({ runs: state.runs.slice(0, 1) })}` : null;
   }
 
   show() {}

@@ -28,7 +28,7 @@ const pages = {
 };
 let asked = null; // the page that the request under way is for
 const data = new Poll(() => pages[(asked = state.tab)].path(), useData, fail);
-const list = new Poll(() => "/api/runs", useList, fail);
+const list = new Poll(() => "api/runs", useList, fail);
 const focus = new Focus(fail, showHead);
 const stream = new Stream(news, connection);
 let listDue = null;
@@ -40,6 +40,7 @@ async function useData(answer) {
   document.body.classList.remove("waiting");
   if (answer.runs) {
     showHead(answer.runs, answer.now);
+    drawRuns();
     byId("tab-findings").hidden = !judged(answer.runs);
     if (state.tab === "findings" && !judged(answer.runs)) return set({ tab: "deck" }, { replace: true });
   }

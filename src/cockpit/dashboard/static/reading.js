@@ -5,10 +5,14 @@ const [NAMED, COLOURED] = [3, 6]; // values that fit into a panel's head: with t
 const LETTERS = 20; // of all names together
 const WORDS = { all: "all steps", last: "last steps" }; // of the distribution of Alpha
 let colours = new Map();
+let shown = new Map(); // run: the colour in which it is drawn now
+
+export const colourOf = ({ id, colour }) => shown.get(id) ?? colour;
 
 // Runs by the names that the panels give them: told apart by a number where two share one.
 export function learnColours(heads) {
   const seen = new Map();
+  shown = new Map(heads.map(({ id, colour }) => [id, colour]));
   colours = new Map(heads.map(({ name, colour }) => {
     seen.set(name, (seen.get(name) ?? 0) + 1);
     return [seen.get(name) === 1 ? name : `${name} (${seen.get(name)})`, colour];

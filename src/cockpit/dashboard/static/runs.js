@@ -2,6 +2,7 @@
 
 import { byId, el, svgElement, write } from "./dom.js";
 import { ago, number, whole } from "./format.js";
+import { colourOf } from "./reading.js";
 import { set, state } from "./state.js";
 
 const rows = new Map();
@@ -57,7 +58,8 @@ function fill(row, run, shared) {
   const place = state.runs.indexOf(run.id);
   row.root.classList.toggle("chosen", place >= 0);
   row.root.classList.toggle("main", place === 0);
-  row.root.style.setProperty("--run", run.colour);
+  const colour = place >= 0 ? colourOf(run) : run.colour;
+  row.root.style.setProperty("--run", colour);
   row.check.checked = place >= 0;
   row.check.setAttribute("aria-label", `Show ${run.name}${shared ? `, ${run.id}` : ""}`);
   row.pick.setAttribute("aria-current", place === 0 ? "true" : "false");
@@ -71,7 +73,7 @@ function fill(row, run, shared) {
   row.loss.classList.toggle("bad", typeof run.loss === "string"); // NaN or inf
   write(row.step, run.step === null ? "no step" : `${whole(run.step)}`);
   write(row.when, run.state === "running" ? "running" : run.state === "finished" ? ago(now - run.updated) : run.state);
-  row.line.setAttribute("stroke", run.colour);
+  row.line.setAttribute("stroke", colour);
   row.line.setAttribute("points", sparkline(run.losses));
 }
 

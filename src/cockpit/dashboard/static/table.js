@@ -2,6 +2,7 @@
 
 import { byId, el, write } from "./dom.js";
 import { ago, duration, number, whole } from "./format.js";
+import { colourOf } from "./reading.js";
 import { toggleRun } from "./runs.js";
 import { set, state } from "./state.js";
 
@@ -65,7 +66,7 @@ export class Table {
     const open = el("button", { type: "button", class: "open-run", title: row.id, onclick: () => set({ runs: [row.id], tab: "deck", step: null }) }, el("bdi", { text: row.name }));
     const root = el("tr", { class: state.runs.includes(row.id) ? "chosen" : null, data: { run: row.id } }, el("td", { class: "check" }, check),
       el("th", { scope: "row", class: "name" }, open), ...columns.slice(1).map((column) => column.cell?.(row, this.now) ?? plain(column.of(row))));
-    root.style.setProperty("--run", row.colour);
+    root.style.setProperty("--run", state.runs.includes(row.id) ? colourOf(row) : row.colour);
     return root;
   }
 
