@@ -191,9 +191,7 @@ def _listed(info: RunInfo) -> Answer:
 def _heads(fleet: Fleet, query: Query, held: Iterable[StoredRun]) -> list[Answer]:
     idents = list(dict.fromkeys(query.runs))
     colours = fleet.colours(idents)
-    return [
-        {**_head(ident, run), "colour": colour} for ident, run, colour in zip(idents, held, colours, strict=False)
-    ]
+    return [{**_head(ident, run), "colour": colour} for ident, run, colour in zip(idents, held, colours, strict=False)]
 
 
 def _head(ident: str, run: StoredRun) -> Answer:

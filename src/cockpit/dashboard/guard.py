@@ -81,7 +81,9 @@ class Guard:
         if given is not None and self._right(given):
             rest = urlencode([(key, value) for key, value in query if key != "token"])
             here = scope["path"] == "/"  # perhaps below a proxy's path: then the cookie is for what lies there, too
-            cookie = f"{cookie_name(headers)}={quote(given, safe='')}; {'' if here else 'Path=/; '}HttpOnly; SameSite=Lax"
+            cookie = (
+                f"{cookie_name(headers)}={quote(given, safe='')}; {'' if here else 'Path=/; '}HttpOnly; SameSite=Lax"
+            )
             where = ("./" if here else "/") + (f"?{rest}" if rest else "")
             await _answer(send, 303, "", {"location": where, "set-cookie": cookie, "cache-control": "no-store"})
         elif given is None and self._right(_cookie(headers)) and _same(headers):

@@ -24,8 +24,15 @@ export function wireControls() {
     typing = setTimeout(() => set({ layers: event.target.value.trim() }), 250);
   });
   byId("range").addEventListener("change", (event) => set({ range: event.target.checked ? "auto" : "fixed" }));
+  byId("open-view").addEventListener("click", () => openView());
+  document.addEventListener("pointerdown", (event) => byId("view-sheet").parentNode.contains(event.target) || openView(false));
   byId("zoomed").addEventListener("click", resetZoom);
   byId("pinned").addEventListener("click", () => set({ step: null }));
+}
+
+export function openView(open = byId("view-sheet").hidden) {
+  byId("view-sheet").hidden = !open;
+  byId("open-view").setAttribute("aria-expanded", String(open));
 }
 
 export function showControls() {

@@ -1,6 +1,6 @@
 // The keyboard. What is listed here is what the help shows.
 
-import { nextAxis, nextHeight, otherClock, smoother } from "./controls.js";
+import { nextAxis, nextHeight, openView, otherClock, smoother } from "./controls.js";
 import { pointed, resetZoom } from "./cursor.js";
 import { byId, el } from "./dom.js";
 import { neighbour } from "./runs.js";
@@ -15,6 +15,7 @@ export function wireKeys({ focus, toggleRuns }) {
     ["[  ]", "previous, next run", null],
     ["/", "filter the runs", () => { document.body.classList.remove("narrow"); byId("filter").focus(); }],
     ["b", "show or hide the list of runs", toggleRuns],
+    ["v", "axes, noise, histograms", () => openView()],
     ["l", "step axis: auto, log, linear", nextAxis],
     ["y", "vertical axes: auto, log, linear", nextHeight],
     ["w", "over steps or over the wall clock", otherClock],
@@ -70,6 +71,7 @@ function enlarge(focus) {
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && event.target.matches("input")) event.target.blur();
+  if (event.key === "Escape") openView(false);
   const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
   if (menu) {
     event.preventDefault(); // the dialog around it stays
