@@ -78,9 +78,9 @@ def watch(
         every: Track every so many steps, or a schedule step -> bool; None: as often as ``budget`` allows.
         budget: Share of the training time that tracking may cost, in (0, 1].
         grace: Seconds of tracking that are free at the start.
-        run: A folder for the run; None: ``runs/<time>-<model>``; False: memory only. A run that it already holds is
+        run: A folder for the run; None: ``runs/<time>-<name>``; False: memory only. A run that it already holds is
             continued from ``step``; from 0, the new run takes its place.
-        name: What to call the run; None: as its folder is called.
+        name: What to call the run; None: as its folder is called, which is named after the model.
         batch_axis: Which axis of the model's inputs and outputs counts samples.
         batch_size: The number of samples of each backward pass, or a callable of the model's arguments, where it cannot
             be read off the inputs.
@@ -110,13 +110,14 @@ def watch(
             settings.programs.replayer, settings.programs.curved = Studio(), Studio()
         settings.programs.taped = not on_gpu and native.problem() is None
         settings.programs.patience = 1 if every is not None or grace >= 1 else PATIENCE
-    folder = None if _disabled() else choose_folder(run, type(model).__name__)
+    folder = None if _disabled() else choose_folder(run, name or type(model).__name__)
     _close_earlier(model)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
     _watched[inner_model(model)] = ref(pit)
     if folder is not None:
         known = describe(model, optimizers, loss_fn, chosen, schedule, steps)
         pit.record(folder, known if name is None else {**known, "name": str(name)})
+    pit.name = str(name) if name is not None else pit.name if pit.folder is None else pit.folder.name
     return pit
 
 
@@ -133,6 +134,7 @@ class Watch:
         settings: Settings,
         step: int,
     ) -> None:
+        self.name = type(model).__name__  #: what to call the run
         self.step = step  #: number of the step under way
         self._first = step
         self._model, self._optimizers, self._loss_fn = model, optimizers, loss_fn
@@ -243,9 +245,8 @@ class Watch:
 
     def source(self) -> Recorded:
         """What was recorded so far as series, for panels and plots."""
-        name = type(self._model).__name__ if self.folder is None else self.folder.name
         self._tracker.settle()
-        return Recorded(self._tracker.journal, name, reached=self.step)
+        return Recorded(self._tracker.journal, self.name, reached=self.step)
 
     def close(self) -> None:
         """Stop watching; no hook stays behind. Closing twice is fine."""
