@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from cockpit.bench.catalogue import list_optimizers
 from cockpit.bench.reporting import COMMANDS
 
 FIRST_SEED = 42
@@ -70,5 +71,5 @@ def list_problems(data_dir: Path | None, as_json: bool) -> None:
     show(data_dir, as_json)
 
 
-for command in COMMANDS:
+for command in (list_optimizers, *COMMANDS):
     bench.add_command(command)

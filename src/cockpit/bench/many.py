@@ -21,6 +21,7 @@ from cockpit.bench.plan import Plan, make_plan
 from cockpit.bench.schedules import Schedule, label
 from cockpit.bench.seeds import epoch_generators, model_seed
 from cockpit.core.errors import CockpitError, unknown
+from cockpit.optimizers.wrapper import build
 from cockpit.problems._base import Batches, Place, Problem, Splits, Variant
 from cockpit.results.result import Result
 
@@ -39,6 +40,7 @@ ELEMENTWISE = {
     torch.optim.RMSprop,
     torch.optim.Rprop,
     torch.optim.SGD,
+    build,
 }
 
 Rows = dict[str, Tensor]  # by name of parameter, [runs, *shape], or of one run

@@ -74,13 +74,14 @@ class Plan:
             log_interval=self.log_interval,
             complete=False,
             code=self.choice.code,
+            rule=self.choice.rule,
         )
 
     def settings(self) -> dict[str, Any]:
         """What must be the same for a run to be continued."""
         known = asdict(self.result())
         names = ("problem", "optimizer", "hyperparameters", "seed", "batch_size", "epochs", "schedule", "variant")
-        return {name: known[name] for name in (*names, "log_interval", "code")}
+        return {name: known[name] for name in (*names, "log_interval", "code", "rule")}
 
 
 def make_plan(
