@@ -70,6 +70,8 @@ def run_many(
     plans = [make_plan(problem, choice, seed=seed, **shared) for choice in choices for seed in seeds]  # type: ignore[arg-type]
     if not plans:
         return []
+    if plans[0].variant.shuffled_eval or plans[0].variant.order == "study":
+        raise CockpitError("many runs at once are judged on the same samples; leave out the study's order")
     splits = plans[0].problem.data(Place(Path()), plans[0].variant)
     check_sizes(splits, plans[0].batch_size)
     averaged = _Averaged(plans[0].problem, splits, plans[0].batch_size)
