@@ -14,6 +14,7 @@ from cockpit import problems
 from cockpit.bench import rates
 from cockpit.bench.folders import run_folder
 from cockpit.bench.optimizers import Choice, choose
+from cockpit.bench.precision import DTYPES
 from cockpit.bench.seeds import ORDERS
 from cockpit.core.errors import CockpitError, unknown
 from cockpit.problems._base import Problem, Variant
@@ -49,6 +50,7 @@ class Plan:
     compile: bool | str
     log_interval: int
     extras: Mapping[str, Any]  # what differs from the problem's own, by the names that a folder has
+    dtype: str = "float32"  # of parameters and data; "float64"
 
     @property
     def title(self) -> str:
@@ -62,7 +64,7 @@ class Plan:
     def result(self) -> Result:
         """The result before anything is known."""
         own = {key: value for key, value in asdict(self.variant).items() if value != getattr(Variant(), key)}
-        others = {key: self.extras[key] for key in ("l2", "amp", "compile") if key in self.extras}
+        others = {key: self.extras[key] for key in ("l2", "amp", "compile", "dtype") if key in self.extras}
         return Result(
             problem=self.problem.name,
             optimizer=self.choice.name,
@@ -99,9 +101,14 @@ def make_plan(
     compile: bool | str = False,
     l2: float | None = None,
     log_interval: int = 10,
+    dtype: str = "float32",
     **hyperparameters: Any,
 ) -> Plan:
     """Look everything up and check it."""
+    if dtype not in DTYPES:
+        raise unknown("type of numbers", dtype, DTYPES)
+    if dtype != "float32" and amp is not None:
+        raise CockpitError(f"amp is {amp}, dtype {dtype}: mixed precision is for float32; give one of the two")
     variant = variant or Variant()
     own = problems.get(problem) if isinstance(problem, str) else problem
     if not isinstance(own, Problem):
@@ -126,7 +133,8 @@ def make_plan(
         amp,
         compile,
         log_interval,
-        _extras(own, number, size, schedule, variant, adapted.l2, amp, compile),
+        _extras(own, number, size, schedule, variant, adapted.l2, amp, compile, dtype),
+        dtype,
     )
 
 
@@ -185,6 +193,7 @@ def _extras(
     l2: float,
     amp: str | None,
     compile: bool | str,
+    dtype: str,
 ) -> dict[str, Any]:
     """What differs from the problem's own settings."""
     named = {
@@ -202,6 +211,7 @@ def _extras(
         "l2": None if l2 == own.l2 else l2,
         "amp": amp,
         "compile": compile or None,
+        "dtype": None if dtype == "float32" else dtype,
     }
     return {name: value for name, value in named.items() if value is not None}
 
