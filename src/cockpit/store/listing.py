@@ -14,6 +14,7 @@ from cockpit.store.run import StoredRun
 LOSS, POINTS = "Loss", 40
 PASSED_OVER = {"__pycache__", "node_modules", "site-packages"}
 REMEMBERED = 5000  # runs
+LINKED = 2  # levels that are searched behind a link, which may lead anywhere
 
 _guard = threading.Lock()
 _known: dict[Path, StoredRun] = {}
@@ -51,12 +52,29 @@ def runs(folder: str | Path) -> list[RunInfo]:
 
 
 def _search(root: Path) -> list[Path]:
-    found = []
-    for place, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in PASSED_OVER]
-        if not READERS.keys().isdisjoint(files):
-            found.append(Path(place))
+    """The folders that hold a run; also through links, as long as the run is not there already."""
+    found, links = _below(root)
+    there = {path.resolve() for path in found} if links else set()
+    for link in links:
+        for path in _below(link, LINKED)[0]:
+            if path.resolve() not in there:
+                there.add(path.resolve())
+                found.append(path)
     return found
+
+
+def _below(root: Path, levels: int | None = None) -> tuple[list[Path], list[Path]]:
+    """The folders below one that hold a run, down to so many levels, and the links to folders."""
+    found, links = [], []
+    for place, folders, files in os.walk(root):
+        here = Path(place)
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in PASSED_OVER]
+        links += [here / name for name in folders if os.path.islink(os.path.join(place, name))]
+        if levels is not None and len(here.relative_to(root).parts) >= levels:
+            folders.clear()
+        if not READERS.keys().isdisjoint(files):
+            found.append(here)
+    return found, links
 
 
 def _info(root: Path, path: Path) -> RunInfo | None:

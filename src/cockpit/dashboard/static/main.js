@@ -8,6 +8,7 @@ import { followZoom } from "./cursor.js";
 import { Deck } from "./deck.js";
 import { Details, Findings } from "./details.js";
 import { byId, icon, write } from "./dom.js";
+import { wireDivider } from "./divider.js";
 import { Focus } from "./focus.js";
 import { help, wireKeys } from "./keys.js";
 import { Layers } from "./layers.js";
@@ -157,6 +158,7 @@ function wire() {
     });
   }
   wireControls();
+  wireDivider();
   wireKeys({ focus, toggleRuns });
 }
 
