@@ -68,7 +68,7 @@ def test_every_kind_of_chart_says_what_lies_under_the_pointer(tab: Tab) -> None:
     assert "elements" in hover(tab, "hist1d", 0.53, 0.7)
     assert "critical 0.9" in hover(tab, "tests", 0.5, 0.4)
     assert "last steps" in hover(tab, "alpha", 0.5)
-    assert "elements" in hover(tab, "hist2d", 0.45, 0.6)
+    assert "elements" in hover(tab, "hist2d", 0.46, 0.12)
     tab.page.mouse.move(2, 2)
     tab.until("document.querySelector('.tip').hidden")
 
