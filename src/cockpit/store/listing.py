@@ -9,6 +9,7 @@ import numpy as np
 
 from cockpit.core.errors import CockpitError
 from cockpit.store.contents import READERS
+from cockpit.store.label import label
 from cockpit.store.run import StoredRun
 
 LOSS, POINTS = "Loss", 40
@@ -37,6 +38,8 @@ class RunInfo:
     steps: int | None  # planned
     loss: float | None
     losses: tuple[float, ...]
+    given: str = ""  # the name without a reader's label
+    hidden: bool = False  # left out of lists unless all are asked for
 
 
 def runs(folder: str | Path) -> list[RunInfo]:
@@ -92,6 +95,10 @@ def _info(root: Path, path: Path) -> RunInfo | None:
         info = _describe(ident, path, run)
     elif (info.id, info.path, info.updated) != (ident, path, run.updated):
         info = replace(info, id=ident, path=path, updated=run.updated)
+    said = label(path)
+    named = said.name or info.given
+    if (info.name, info.hidden) != (named, said.hidden):
+        info = replace(info, name=named, hidden=said.hidden)
     _told[key] = run.version, info
     return info
 
@@ -103,6 +110,7 @@ def _describe(ident: str, path: Path, run: StoredRun) -> RunInfo:
         id=ident,
         path=path,
         name=run.name,
+        given=run.given_name,
         state=run.state,
         reason=run.reason,
         started=started if isinstance(started, int | float) else None,

@@ -12,8 +12,9 @@ import { wireDivider } from "./divider.js";
 import { Focus } from "./focus.js";
 import { help, wireKeys } from "./keys.js";
 import { Layers } from "./layers.js";
+import { wireManage } from "./manage.js";
 import { GONE, Poll, Stream } from "./net.js";
-import { draw as drawRuns, showRuns } from "./runs.js";
+import { draw as drawRuns, showRuns, toggleHidden } from "./runs.js";
 import { habit, remember, set, state, subscribe } from "./state.js";
 import { apply, onTheme, theme, toggleTheme } from "./theme.js";
 import { Table } from "./table.js";
@@ -159,6 +160,8 @@ function wire() {
   }
   wireControls();
   wireDivider();
+  wireManage(fail);
+  byId("hidden-runs").addEventListener("click", toggleHidden);
   wireKeys({ focus, toggleRuns });
 }
 
@@ -175,6 +178,7 @@ function begin() {
   list.refresh();
   watch();
   document.addEventListener("visibilitychange", watch);
+  window.addEventListener("cockpit-list", refreshAll);
   window.addEventListener("cockpit-refresh", () => data.refresh({ changed: true }));
 }
 
