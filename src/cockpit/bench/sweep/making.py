@@ -101,5 +101,6 @@ def task_of(name: str, problem: Problem, version: int | str, options: Mapping[st
         order=given.pop("order", "fresh"),
         matrix=given.pop("hessian", 0),
         options=given,
+        target=problem.target,
         **others,
     )

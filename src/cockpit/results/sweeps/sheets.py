@@ -1,0 +1,298 @@
+"""Tables of a report, before they are written in any format: what stands in each place, and how good it is."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cockpit.results.published import DRIFTING, IMPOSSIBLE
+from cockpit.results.summary import rises
+from cockpit.results.sweeps.cells import Cell
+from cockpit.results.sweeps.comparisons import Comparison
+from cockpit.results.sweeps.gains import Usual
+from cockpit.results.sweeps.report import Report
+from cockpit.results.tables import MISSING, shown
+
+MARKS = {DRIFTING: "*", IMPOSSIBLE: "**"}  # of published figures
+MET = "="  # a published figure that is met to the last printed digit
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One place of a table."""
+
+    text: str
+    grade: int | None = None  # how good from 0 to 100, among those of its column
+    best: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Entry, ...], ...]
+    notes: tuple[str, ...] = ()
+    words: int = 1  # columns of words in front of the numbers
+
+
+Head = tuple[str, str, int]  # budget, schedule, tuning seed
+
+
+def heads(report: Report) -> list[Head]:
+    """The tables of cells, in the order of the plan."""
+    return list(dict.fromkeys((one.budget, one.schedule, one.tuning_seed) for one in report.cells))
+
+
+def named(report: Report, head: Head) -> str:
+    """What a table of cells is called."""
+    budget, schedule, seed = head
+    tuned = f", tuned with seed {seed}" if len(report.plan.seed) > 1 else ""
+    return f"budget {budget}, schedule {schedule}{tuned}"
+
+
+def performance(report: Report, head: Head, published: bool = False) -> Sheet:
+    """Mean and deviation of the test metric: a row for each optimizer, a column for each problem."""
+    cells = [one for one in report.cells if (one.budget, one.schedule, one.tuning_seed) == head]
+    known = {(one.problem, one.optimizer): one for one in cells}
+    problems = list(dict.fromkeys(one.problem for one in cells))
+    optimizers = list(dict.fromkeys(one.optimizer for one in cells))
+    header = ["optimizer"]
+    columns: list[list[Entry]] = []
+    for problem in problems:
+        held = [known.get((problem, optimizer)) for optimizer in optimizers]
+        metric = next(one.metric for one in held if one is not None)
+        header.append(f"{problem} ({'%' if rises(metric) else 'loss'})")
+        columns.append(_graded(held, metric))
+        if published and any(one is not None and one.published for one in held):
+            header.append("published")
+            columns.append([_figure(one) for one in held])
+    rows = tuple((Entry(name), *(column[place] for column in columns)) for place, name in enumerate(optimizers))
+    return Sheet(named(report, head), tuple(header), rows, tuple(_notes(cells, published)))
+
+
+def verdicts(report: Report) -> list[Sheet]:
+    """How often each optimizer is better, worse, or not to be told from another, family by family."""
+    families: dict[tuple[str, str, str, int], list[Comparison]] = {}
+    for one in report.comparisons:
+        families.setdefault((one.problem, one.budget, one.schedule, one.tuning_seed), []).append(one)
+    return [_verdicts(report, key, held) for key, held in families.items()]
+
+
+def usual(report: Report) -> Sheet | None:
+    """The median gain over the defaults: a row for each budget, a column for each schedule."""
+    found = {(one.budget, one.schedule): one for one in report.usual}
+    if not found:
+        return None
+    budgets, schedules = report.plan.budgets, report.plan.schedules
+    rows = tuple(
+        (Entry(budget), *(Entry(_gain(found.get((budget, name)))) for name in schedules)) for budget in budgets
+    )
+    note = "median over problems and optimizers (quartiles) of the gain over the defaults with a constant schedule"
+    return Sheet("gain of tuning and schedules, relative", ("budget", *schedules), rows, (note,))
+
+
+def several(report: Report) -> list[Sheet]:
+    """What is to be expected of the best of m runs: m untuned optimizers, or m settings of one."""
+    found = []
+    for one in report.several:
+        rows = tuple(
+            (
+                Entry(str(place + 1)),
+                Entry(_number(one.metric, one.untuned[place])),
+                Entry(_number(one.metric, one.median[place])),
+                Entry(_number(one.metric, _best(one.metric, [held[place] for held in one.tuned.values()]))),
+            )
+            for place in range(one.optimizers)
+        )
+        seed = f", seed {one.tuning_seed}" if len(report.plan.seed) > 1 else ""
+        header = ("runs", "so many untuned optimizers", "so many settings of one: median", "the best optimizer")
+        note = "expected test value of the best by validation, over all subsets; by the tuning seed alone"
+        found.append(Sheet(f"{one.problem}, schedule {one.schedule}{seed}", header, rows, (note,), words=0))
+    return found
+
+
+def winners(report: Report, tuned: bool = True) -> Sheet | None:
+    """The settings that won: where they lie, how soon they are good, how the tuning went."""
+    rows = []
+    for one in report.winners:
+        cell = one.cell
+        if tuned and cell.trial is None:
+            continue
+        place = f"{cell.budget}, {cell.schedule}" + (f", seed {cell.tuning_seed}" if len(report.plan.seed) > 1 else "")
+        setting = ", ".join(f"{name} {_short(value)}" for name, value in (cell.hyperparameters or {}).items())
+        texts = [cell.problem, cell.optimizer, place, setting, "; ".join(one.edges)]
+        texts += [MISSING if one.speed is None else f"{one.speed:.1f}", _share(one.better), _share(one.diverged)]
+        rows.append(tuple(map(Entry, texts)))
+    if not rows:
+        return None
+    header = ("problem", "optimizer", "cell", "setting", "at an edge of its box", "speed", "better", "diverged")
+    notes = (
+        "speed: epochs to the target, one more than there were where it is never reached; better: share of the settings "
+        "tried that beat the defaults on validation data; diverged: share of them that diverged",
+    )
+    return Sheet("settings that won", header, tuple(rows), notes, words=5)
+
+
+def facts(report: Report) -> list[str]:
+    """What is to be known of the whole: how much there is, what is missing, what failed, what it cost."""
+    plan, cells = report.plan, report.cells
+    known, missing = [one for one in cells if one.values], [one for one in cells if one.missing]
+    said = [f"{len(known)} of {len(cells)} cells have results"]
+    if missing:
+        said.append(f"{sum(one.missing for one in missing)} runs of {len(missing)} cells are still to do")
+    if lost := [one for one in known if one.diverged]:
+        counted = Counter((one.optimizer, one.budget, one.schedule) for one in lost for _ in range(one.diverged))
+        most = ", ".join(f"{' '.join(key)} {count}" for key, count in counted.most_common(5))
+        said.append(f"{sum(counted.values())} seeds diverged in {len(lost)} cells, most of {most}")
+    for task in plan.problems:
+        seconds = report.reading.seconds(task.name)
+        said += [] if seconds is None else [f"a run of {task.name} takes {seconds:.3g} s (median)"]
+    for cell, kinds in report.reading.machines():
+        said.append(f"{_place(cell)} has runs of {kinds} kinds of machine")
+    return said
+
+
+def refused(report: Report) -> Sheet | None:
+    """Cells of baselines that are not compared; those with the same reason together."""
+    groups: dict[tuple[str, str, str, str, str], list[str]] = {}
+    for one in report.refused:
+        groups.setdefault((one.store, one.problem, one.budget, one.schedule, one.reason), []).append(one.optimizer)
+    if not groups:
+        return None
+    rows = [
+        tuple(map(Entry, (store, problem, f"{budget}, {schedule}", ", ".join(dict.fromkeys(names)), reason)))
+        for (store, problem, budget, schedule, reason), names in groups.items()
+    ]
+    header = ("sweep", "problem", "cell", "optimizers", "why")
+    return Sheet("results of other sweeps that are not compared", header, tuple(rows), words=5)
+
+
+def retuned(report: Report) -> Sheet | None:
+    """Means under each tuning seed."""
+    if not report.retuned:
+        return None
+    rows = [
+        tuple(
+            map(
+                Entry,
+                (
+                    *(one.problem, one.optimizer, f"{one.budget}, {one.schedule}"),
+                    *(spread(one.metric, mean, std) for mean, std in zip(one.means, one.stds, strict=True)),
+                    _number(one.metric, one.shift),
+                ),
+            )
+        )
+        for one in report.retuned
+    ]
+    header = ("problem", "optimizer", "cell", *(f"seed {seed}" for seed in report.plan.seed), "apart")
+    return Sheet("stability under another tuning seed", header, tuple(rows), words=3)
+
+
+def spread(metric: str, mean: float | None, std: float | None) -> str:
+    """Mean and deviation with the same decimals, accuracies in per cent; a mark where there is none."""
+    if mean is None:
+        return MISSING
+    text = shown(metric, mean)
+    if std is None:
+        return text
+    value = (100 if rises(metric) else 1) * std
+    decimals = len(text.partition(".")[2]) if "e" not in text else 0
+    whole = decimals and (value >= 0.5 * 10**-decimals or not value)
+    return f"{text} ± {value:.{decimals}f}" if whole else f"{text} ± {value:.2g}"
+
+
+def _graded(cells: Sequence[Cell | None], metric: str) -> list[Entry]:
+    means = [one.mean if one is not None and one.mean is not None else math.nan for one in cells]
+    finite = [value for value in means if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    top = high if rises(metric) else low
+    found = []
+    for one, mean in zip(cells, means, strict=True):
+        grade = None
+        if math.isfinite(mean) and high > low:
+            share = (mean - low) / (high - low)
+            grade = round(100 * (share if rises(metric) else 1 - share))
+        found.append(Entry(_outcome(one), grade, math.isfinite(mean) and mean == top))
+    return found
+
+
+def _outcome(cell: Cell | None) -> str:
+    if cell is None:
+        return MISSING
+    if cell.diverged:
+        return f"diverged ({cell.diverged} of {len(cell.values)})"
+    if not cell.values:
+        return f"{MISSING} ({cell.missing} to do)" if cell.missing else MISSING
+    return spread(cell.metric, cell.mean, cell.std) + (f" ({cell.missing} to do)" if cell.missing else "")
+
+
+def _figure(cell: Cell | None) -> Entry:
+    if cell is None or cell.published is None:
+        return Entry(MISSING)
+    known = cell.published
+    met = f" {MET}" if known["met"] else ""
+    text = (
+        f"{spread(cell.metric, known['mean'], known['std'])} [{known['table']}{MARKS.get(known['caveat'] or '', '')}]"
+    )
+    return Entry(text + met)
+
+
+def _notes(cells: Iterable[Cell], published: bool) -> list[str]:
+    if not published:
+        return []
+    figures = [(one, one.published) for one in cells if one.published is not None]
+    found = [f"{mark} {caveat}" for caveat, mark in MARKS.items() if any(one["caveat"] == caveat for _, one in figures)]
+    found += [f"{MET} met to the last printed digit"] if any(one["met"] for _, one in figures) else []
+    odd = {one["budget"] for cell, one in figures if one["budget"] != cell.budget}
+    found += [f"figures of the budget {name}: the study's stored runs of it have the draws of this one" for name in odd]
+    whys: dict[str, list[str]] = {}
+    for cell, one in figures:
+        if one["why"]:
+            whys.setdefault(one["why"], []).append(cell.optimizer)
+    return found + [f"not met, {', '.join(names)}: {why}" for why, names in whys.items()]
+
+
+def _verdicts(report: Report, key: tuple[str, str, str, int], held: Sequence[Comparison]) -> Sheet:
+    problem, *head = key
+    names = list(dict.fromkeys(name for one in held for name in (one.a, one.b)))
+    counts = {name: Counter[str]() for name in names}
+    for one in held:
+        counts[one.a][one.verdict] += 1
+        counts[one.b][{"better": "worse", "worse": "better"}.get(one.verdict, "noise")] += 1
+    names.sort(key=lambda name: counts[name]["worse"] - counts[name]["better"])
+    kinds = ("better", "worse", "noise")
+    rows = tuple((Entry(name), *(Entry(str(counts[name][kind])) for kind in kinds)) for name in names)
+    seeds = sorted({one.n for one in held})
+    counted = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    sure = sum(one.verdict != "noise" for one in held)
+    note = f"{sure} of {len(held)} pairs differ; {counted} seeds, paired t test, Holm at 0.002"
+    title = f"{problem}, {named(report, (head[0], head[1], head[2]))}"  # type: ignore[arg-type]
+    return Sheet(title, ("optimizer", "better than", "worse than", "noise"), rows, (note,))
+
+
+def _gain(one: Usual | None) -> str:
+    return MISSING if one is None else f"{100 * one.median:+.1f} % ({100 * one.lower:+.1f} to {100 * one.upper:+.1f})"
+
+
+def _number(metric: str, value: float | None) -> str:
+    return MISSING if value is None else shown(metric, value)
+
+
+def _best(metric: str, values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return None if not known else max(known) if rises(metric) else min(known)
+
+
+def _share(value: float | None) -> str:
+    return MISSING if value is None else f"{100 * value:.0f} %"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _place(cell: Cell) -> str:
+    return f"{cell.problem}, {cell.optimizer}, {cell.budget}, {cell.schedule}"
