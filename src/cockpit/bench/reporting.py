@@ -56,7 +56,7 @@ def table(
 
     found = tables.table(tables.only(_given(folders), schedules, optimizers), problems or None, **options)
     if format == "text" and out is None:
-        click.echo(formats.text(found, _width()), nl=False)
+        click.echo(formats.text(found, width()), nl=False)
     elif out is None:
         click.echo(formats.render(found, format), nl=False)
     else:
@@ -189,12 +189,20 @@ def _read(places: Sequence[Path], batch_losses: bool = False) -> "list[Result]":
     return found
 
 
-def _width() -> int | None:
+def width() -> int | None:
     """The width of the terminal; None where the output goes elsewhere."""
     import shutil
     import sys
 
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def put(text: str, out: Path | None) -> None:
+    """Print a text, or write it to a file and say so."""
+    if out is None:
+        click.echo(text, nl=not text.endswith("\n"))
+    else:
+        _write(out, text)
 
 
 def _write(out: Path, text: str) -> None:

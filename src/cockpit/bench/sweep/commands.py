@@ -72,24 +72,27 @@ def status(what: Path, runs: bool, as_json: bool) -> None:
 
 @click.command(epilog=WHAT)
 @click.argument("what", type=_path, metavar="FILE|FOLDER")
-@click.option("--format", type=click.Choice(["json"]), default="json", show_default=True)
-@click.option("--out", "-o", type=_path, help="Write to this file.")
-def report(what: Path, format: str, out: Path | None) -> None:
+@click.option("--format", type=click.Choice(["text", "html", "latex", "csv", "json"]), help="Otherwise by -o, or text.")
+@click.option("--published", is_flag=True, help="Show the published study's figures beside.")
+@click.option(
+    "--with", "others", multiple=True, type=_path, metavar="STORE", help="Another sweep's folder, as baselines."
+)
+@click.option("--out", "-o", type=_path, help="Write to this file: .txt, .html, .tex, .csv or .json.")
+def report(what: Path, format: str | None, published: bool, others: tuple[Path, ...], out: Path | None) -> None:
     """Show how the optimizers of a sweep compare."""
-    from cockpit.core.errors import CockpitError
-    from cockpit.results.sweeps import cells
+    from cockpit.bench.reporting import put, width
+    from cockpit.bench.sweep.showing import reported
 
     plan, store = _found(what)
-    found = [] if store is None else cells.cells(store, plan)
-    if not any(one.values for one in found):
-        raise CockpitError(f"{what}: no run has ended yet; `cockpit bench sweep` trains them")
-    text = json.dumps(cells.report(found), allow_nan=False)
-    if out is None:
-        click.echo(text)
-    else:
-        from cockpit.bench.reporting import _write
+    asked = format or _by_ending(out)
+    put(reported(what, plan, store, others, asked, published, width() if out is None else None), out)
 
-        _write(out, text)
+
+ENDINGS = {".html": "html", ".htm": "html", ".tex": "latex", ".csv": "csv", ".json": "json"}
+
+
+def _by_ending(out: Path | None) -> str:
+    return "text" if out is None else ENDINGS.get(out.suffix.lower(), "text")
 
 
 COMMANDS: list[click.Command] = [sweep, status, report]

@@ -38,47 +38,91 @@ class Sheet:
     words: int = 1  # columns of words in front of the numbers
 
 
-Head = tuple[str, str, int]  # budget, schedule, tuning seed
+Place = tuple[str, str, str, int]  # problem, budget, schedule, tuning seed
 
 
-def heads(report: Report) -> list[Head]:
-    """The tables of cells, in the order of the plan."""
-    return list(dict.fromkeys((one.budget, one.schedule, one.tuning_seed) for one in report.cells))
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which places stand side by side: those of one problem by budget, those of several by problem."""
+
+    title: str
+    columns: tuple[tuple[str, Place], ...]
 
 
-def named(report: Report, head: Head) -> str:
-    """What a table of cells is called."""
-    budget, schedule, seed = head
-    tuned = f", tuned with seed {seed}" if len(report.plan.seed) > 1 else ""
-    return f"budget {budget}, schedule {schedule}{tuned}"
+def layouts(report: Report) -> list[Layout]:
+    """How cells are laid out in tables, in the order of the plan."""
+    places = list(dict.fromkeys(map(place, report.cells)))
+    single = len({problem for problem, *_ in places}) == 1
+    groups: dict[tuple[Any, ...], list[tuple[str, Place]]] = {}
+    for one in places:
+        problem, budget, schedule, seed = one
+        key, column = ((problem, None, schedule, seed), budget) if single else ((None, budget, schedule, seed), problem)
+        groups.setdefault(key, []).append((column, one))
+    several = len(report.plan.seed) > 1
+    return [Layout(_titled(*key, several), tuple(columns)) for key, columns in groups.items()]
 
 
-def performance(report: Report, head: Head, published: bool = False) -> Sheet:
-    """Mean and deviation of the test metric: a row for each optimizer, a column for each problem."""
-    cells = [one for one in report.cells if (one.budget, one.schedule, one.tuning_seed) == head]
-    known = {(one.problem, one.optimizer): one for one in cells}
-    problems = list(dict.fromkeys(one.problem for one in cells))
+def place(one: Cell | Comparison) -> Place:
+    """Where a cell or a comparison belongs."""
+    return one.problem, one.budget, one.schedule, one.tuning_seed
+
+
+def performance(report: Report, layout: Layout, published: bool = False) -> Sheet:
+    """Mean and deviation of the test metric: a row for each optimizer."""
+    held = {(place(one), one.optimizer): one for one in report.cells}
+    wanted = {at for _, at in layout.columns}
+    cells = [one for one in report.cells if place(one) in wanted]
     optimizers = list(dict.fromkeys(one.optimizer for one in cells))
     header = ["optimizer"]
     columns: list[list[Entry]] = []
-    for problem in problems:
-        held = [known.get((problem, optimizer)) for optimizer in optimizers]
-        metric = next(one.metric for one in held if one is not None)
-        header.append(f"{problem} ({'%' if rises(metric) else 'loss'})")
-        columns.append(_graded(held, metric))
-        if published and any(one is not None and one.published for one in held):
+    for title, at in layout.columns:
+        column = [held.get((at, optimizer)) for optimizer in optimizers]
+        metric = next(one.metric for one in column if one is not None)
+        header.append(f"{title} ({'%' if rises(metric) else 'loss'})")
+        columns.append(_graded(column, metric))
+        if published and any(one is not None and one.published for one in column):
             header.append("published")
-            columns.append([_figure(one) for one in held])
-    rows = tuple((Entry(name), *(column[place] for column in columns)) for place, name in enumerate(optimizers))
-    return Sheet(named(report, head), tuple(header), rows, tuple(_notes(cells, published)))
+            columns.append([_figure(one) for one in column])
+    rows = tuple((Entry(name), *(column[row] for column in columns)) for row, name in enumerate(optimizers))
+    return Sheet(layout.title, tuple(header), rows, tuple(_notes(cells, published)))
 
 
-def verdicts(report: Report) -> list[Sheet]:
-    """How often each optimizer is better, worse, or not to be told from another, family by family."""
-    families: dict[tuple[str, str, str, int], list[Comparison]] = {}
+def verdicts(report: Report, layout: Layout) -> Sheet | None:
+    """How many optimizers each one is better than, worse than, and not to be told from."""
+    families: dict[Place, list[Comparison]] = {}
     for one in report.comparisons:
-        families.setdefault((one.problem, one.budget, one.schedule, one.tuning_seed), []).append(one)
-    return [_verdicts(report, key, held) for key, held in families.items()]
+        families.setdefault(place(one), []).append(one)
+    columns = [(title, at) for title, at in layout.columns if at in families]
+    if not columns:
+        return None
+    counts: dict[str, dict[Place, Counter[str]]] = {}
+    for at in (at for _, at in columns):
+        for one in families[at]:
+            counts.setdefault(one.a, {}).setdefault(at, Counter())[one.verdict] += 1
+            counts.setdefault(one.b, {}).setdefault(at, Counter())[_OTHER.get(one.verdict, "noise")] += 1
+
+    rows = tuple((Entry(name), *(Entry(_counted(held.get(at))) for _, at in columns)) for name, held in counts.items())
+    every = [one for _, at in columns for one in families[at]]
+    seeds = sorted({one.n for one in every})
+    counted = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    sure = sum(one.verdict != "noise" for one in every)
+    notes = (
+        "better than / worse than / not to be told from so many of the others",
+        f"{sure} of {len(every)} pairs differ: paired t test over {counted} seeds, Holm at 0.002",
+    )
+    return Sheet(layout.title, ("optimizer", *(title for title, _ in columns)), rows, notes)
+
+
+def _counted(counts: Counter[str] | None) -> str:
+    return MISSING if counts is None else " / ".join(str(counts[kind]) for kind in ("better", "worse", "noise"))
+
+
+_OTHER = {"better": "worse", "worse": "better"}
+
+
+def _titled(problem: str | None, budget: str | None, schedule: str, seed: int, several: bool) -> str:
+    named = [problem or f"budget {budget}", f"schedule {schedule}"]
+    return ", ".join(named + ([f"tuned with seed {seed}"] if several else []))
 
 
 def usual(report: Report) -> Sheet | None:
@@ -130,8 +174,8 @@ def winners(report: Report, tuned: bool = True) -> Sheet | None:
         return None
     header = ("problem", "optimizer", "cell", "setting", "at an edge of its box", "speed", "better", "diverged")
     notes = (
-        "speed: epochs to the target, one more than there were where it is never reached; better: share of the settings "
-        "tried that beat the defaults on validation data; diverged: share of them that diverged",
+        "speed: epochs to the target, one more than there were where it is never reached",
+        "better, diverged: share of the settings tried that beat the defaults on validation data, that diverged",
     )
     return Sheet("settings that won", header, tuple(rows), notes, words=5)
 
@@ -253,24 +297,6 @@ def _notes(cells: Iterable[Cell], published: bool) -> list[str]:
         if one["why"]:
             whys.setdefault(one["why"], []).append(cell.optimizer)
     return found + [f"not met, {', '.join(names)}: {why}" for why, names in whys.items()]
-
-
-def _verdicts(report: Report, key: tuple[str, str, str, int], held: Sequence[Comparison]) -> Sheet:
-    problem, *head = key
-    names = list(dict.fromkeys(name for one in held for name in (one.a, one.b)))
-    counts = {name: Counter[str]() for name in names}
-    for one in held:
-        counts[one.a][one.verdict] += 1
-        counts[one.b][{"better": "worse", "worse": "better"}.get(one.verdict, "noise")] += 1
-    names.sort(key=lambda name: counts[name]["worse"] - counts[name]["better"])
-    kinds = ("better", "worse", "noise")
-    rows = tuple((Entry(name), *(Entry(str(counts[name][kind])) for kind in kinds)) for name in names)
-    seeds = sorted({one.n for one in held})
-    counted = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    sure = sum(one.verdict != "noise" for one in held)
-    note = f"{sure} of {len(held)} pairs differ; {counted} seeds, paired t test, Holm at 0.002"
-    title = f"{problem}, {named(report, (head[0], head[1], head[2]))}"  # type: ignore[arg-type]
-    return Sheet(title, ("optimizer", "better than", "worse than", "noise"), rows, (note,))
 
 
 def _gain(one: Usual | None) -> str:
