@@ -53,11 +53,13 @@ def layouts(report: Report) -> list[Layout]:
     """How cells are laid out in tables, in the order of the plan."""
     places = list(dict.fromkeys(map(place, report.cells)))
     single = len({problem for problem, *_ in places}) == 1
-    groups: dict[tuple[Any, ...], list[tuple[str, Place]]] = {}
+    groups: dict[tuple[str | None, str | None, str, int], list[tuple[str, Place]]] = {}
     for one in places:
         problem, budget, schedule, seed = one
-        key, column = ((problem, None, schedule, seed), budget) if single else ((None, budget, schedule, seed), problem)
-        groups.setdefault(key, []).append((column, one))
+        if single:
+            groups.setdefault((problem, None, schedule, seed), []).append((budget, one))
+        else:
+            groups.setdefault((None, budget, schedule, seed), []).append((problem, one))
     several = len(report.plan.seed) > 1
     return [Layout(_titled(*key, several), tuple(columns)) for key, columns in groups.items()]
 

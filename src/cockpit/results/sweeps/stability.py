@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cockpit.results.sweeps.cells import Cell
+from cockpit.results.sweeps.plan import ONESHOT
 from cockpit.results.sweeps.reading import Reading
 
 
@@ -50,10 +51,10 @@ class Tried:
 
 
 def retuned(cells: Sequence[Cell]) -> list[Retuned]:
-    """What every tuning seed gave; empty with one."""
+    """What every tuning seed gave each tuned cell; empty with one."""
     groups: dict[tuple[str, str, str, str], list[Cell]] = {}
     for one in cells:
-        if one.values:
+        if one.values and one.budget != ONESHOT:
             groups.setdefault((one.problem, one.optimizer, one.budget, one.schedule), []).append(one)
     return [
         Retuned(
