@@ -15,10 +15,11 @@ from cockpit.problems.data.fetch import default_place
 from cockpit.results.sweeps.plan import Task
 from cockpit.results.sweeps.runs import Spec
 
-USUAL: dict[str, Any] = {  # options of a problem as `bench run` has them, and what they are if nothing is said
+VARIANTS: dict[str, Any] = {  # options that set a problem up, as `bench run` has them, if nothing is said
     **{"order": "fresh", "hessian": 0, "no_validation": False, "label_leak": False, "not_held_out": False},
-    **{"shuffled_eval": False, "cut": False, "whole_eval": False, "amp": None, "compile": False, "l2": None},
+    **{"shuffled_eval": False, "cut": False, "whole_eval": False},
 }
+USUAL = {**VARIANTS, "amp": None, "compile": False, "l2": None}
 
 
 @dataclass(frozen=True)
