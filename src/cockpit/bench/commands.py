@@ -17,7 +17,9 @@ def bench() -> None:
     """Compare optimizers on standard problems."""
 
 
-@bench.command(epilog="PROBLEM is a name of `cockpit bench list`, or a group of them: small, large, modern, all.")
+@bench.command(
+    epilog="PROBLEM: a name of `cockpit bench list`, a group (small, large, modern, all), or package.module:problem."
+)
 @click.argument("problem")
 @click.option("--optimizer", "-o", default="SGD", show_default=True, help="A name, or package.module:Class.")
 @click.option("--lr", type=float, help="Learning rate; otherwise the optimizer's own.")
