@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cockpit import problems
+from cockpit.bench import importing
 from cockpit.bench.optimizers import choose
 from cockpit.bench.plan import Plan, make_plan
-from cockpit.bench.sweep.places import imported
-from cockpit.core.errors import CockpitError
 from cockpit.problems._base import Place, Problem, Variant
 from cockpit.problems.data.fetch import default_place
 from cockpit.results.sweeps.plan import Task
@@ -48,7 +46,7 @@ class Maker:
         """The plan of a run; an error is that run's failure."""
         task = spec.task
         if task.name not in self._problems:
-            self._problems[task.name] = problem_of(task.name)
+            self._problems[task.name] = importing.problem(task.name)
         return make_plan(
             self._problems[task.name],
             choose(spec.contender.name, **spec.hyperparameters),
@@ -61,16 +59,6 @@ class Maker:
             compile=task.options.get("compile", False),
             l2=task.options.get("l2"),
         )
-
-
-def problem_of(name: str) -> Problem:
-    """The problem of that name, or import path."""
-    if ":" not in name:
-        return problems.get(name)
-    found = imported(name)
-    if not isinstance(found, Problem):
-        raise CockpitError(f"{name!r} is {found!r}; give a cockpit.problems.Problem")
-    return found
 
 
 def variant_of(options: Mapping[str, Any]) -> Variant:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cockpit import problems
+from cockpit.bench import importing, origin
 from cockpit.bench.optimizers import Choice, choose, named, unwrapped
 from cockpit.bench.plan import make_plan
 from cockpit.bench.precision import TYPES
 from cockpit.bench.schedules import NAMED, STEPS
 from cockpit.bench.seeds import ORDERS
-from cockpit.bench.sweep.making import VARIANTS, Maker, problem_of, task_of, variant_of
+from cockpit.bench.sweep.making import VARIANTS, Maker, task_of, variant_of
 from cockpit.bench.sweep.places import mark, places
 from cockpit.bench.sweep.study import Study
 from cockpit.bench.sweep.toml import Keys
@@ -76,11 +77,11 @@ class _Resolver:
     def _task(self, name: str, written: str) -> Task:
         options = dict(self.study.options.get(name, {}))
         try:
-            problem = problem_of(name)
+            problem = importing.problem(name)
         except CockpitError as error:
             raise self.study.file.wrong(("problems",), str(error), written) from error
         self._check_options(name, options)
-        version = mark(problem.model) if ":" in name else problem.version
+        version = origin.problem_mark(problem) if ":" in name else problem.version
         task = task_of(name, problem, version, options)
         for key, value in (("epochs", task.epochs), ("batch_size", task.batch)):
             if value is None:
@@ -99,7 +100,7 @@ class _Resolver:
             raise file.wrong(("problem", name, "no_validation"), said)
         for key, value in options.items():
             try:
-                if key in VARIANTS and problem_of(name).name in problems.names():
+                if key in VARIANTS and name in problems.names():
                     make_plan(name, "SGD", seed=0, epochs=1, batch_size=1, variant=variant_of({key: value}))
             except CockpitError as error:
                 raise file.wrong(("problem", name, key), str(error)) from error
