@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.bench.sweep.studies import RUNS, numbers, write
+from tests.bench.sweep.studies import RUNS, SLOW, numbers, write
 
 from cockpit.bench.commands import bench
 from cockpit.bench.sweep.living import held
@@ -119,13 +120,29 @@ def sweeping(file: Path, workers: int = 2) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+def test_stopped_by_hand(tmp_path: Path) -> None:
+    file = write(tmp_path, optimizer=SLOW)
+    folder = tmp_path / "runs/sweeps/study"
+    with sweeping(file) as stopped:
+        until_there_is_something(stopped, folder)
+        stopped.send_signal(signal.SIGINT)
+        assert stopped.wait() == 130
+    told = CliRunner().invoke(bench, ["status", str(folder), "--json"])
+    assert told.exit_code == 3
+    assert json.loads(told.stdout)["state"] == "stopped"
+
+
+def until_there_is_something(process: subprocess.Popen[bytes], folder: Path, more_than: int = 0) -> None:
+    while not (folder / "sweep.db").exists() or len(numbers(folder)) <= more_than:
+        assert process.poll() is None
+        time.sleep(0.01)
+
+
 def test_killed_and_resumed(tmp_path: Path) -> None:
     whole, part = write(tmp_path / "whole"), write(tmp_path / "part")
     folder = part.parent / "runs/sweeps/study"
     with sweeping(whole) as undisturbed, sweeping(part) as killed:
-        while not (folder / "sweep.db").exists() or not numbers(folder):
-            assert killed.poll() is None
-            time.sleep(0.01)
+        until_there_is_something(killed, folder)
         killed.kill()
         assert undisturbed.wait() == 0
     with sweeping(part) as resumed:

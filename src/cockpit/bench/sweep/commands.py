@@ -82,7 +82,7 @@ def report(what: Path, format: str, out: Path | None) -> None:
     plan, store = _found(what)
     found = [] if store is None else cells.cells(store, plan)
     if not any(one.values for one in found):
-        raise CockpitError(f"{what}: no run has ended yet; `cockpit bench sweep` trains them")
+        raise CockpitError(f"{what}: nothing to report, no run has finished; `cockpit bench sweep` trains them")
     text = json.dumps(cells.report(found), allow_nan=False)
     if out is None:
         click.echo(text)

@@ -58,6 +58,7 @@ class Maker:
             amp=task.options.get("amp"),
             compile=task.options.get("compile", False),
             l2=task.options.get("l2"),
+            **({} if task.precision == "float32" else {"dtype": task.precision}),
         )
 
 
@@ -81,14 +82,11 @@ def task_of(name: str, problem: Problem, version: int | str, options: Mapping[st
     given = {key: value for key, value in options.items() if key in USUAL and value != USUAL[key]}
     if given.get("l2") == problem.l2:
         del given["l2"]
-    return Task(
-        name=name,
-        version=version,
-        metric=problem.metric,
-        epochs=options.get("epochs", problem.epochs),
-        batch=options.get("batch_size", problem.batch_size),
-        order=given.pop("order", "fresh"),
-        matrix=given.pop("hessian", 0),
-        options=given,
-        **others,
-    )
+    known = {
+        "metric": problem.metric,
+        "epochs": options.get("epochs", problem.epochs),
+        "batch": options.get("batch_size", problem.batch_size),
+        "order": given.pop("order", VARIANTS["order"]),
+        "matrix": given.pop("hessian", VARIANTS["hessian"]),
+    }
+    return Task(name=name, version=version, **known | others, options=given)

@@ -3,13 +3,20 @@
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from cockpit.bench import origin
 
 TORCHS = "torch"  # instead of a mark
+
+
+@contextmanager
+def their_words() -> Iterator[None]:
+    """What a user's code prints goes to stderr: stdout is for answers."""
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 @contextmanager

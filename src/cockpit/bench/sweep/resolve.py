@@ -13,13 +13,13 @@ from cockpit.bench.precision import TYPES
 from cockpit.bench.schedules import NAMED, STEPS
 from cockpit.bench.seeds import ORDERS
 from cockpit.bench.sweep.making import VARIANTS, Maker, task_of, variant_of
-from cockpit.bench.sweep.places import mark, places
+from cockpit.bench.sweep.places import mark, places, their_words
 from cockpit.bench.sweep.study import Study
 from cockpit.bench.sweep.toml import Keys
 from cockpit.core.errors import CockpitError
 from cockpit.optimizers import STUDY, find
 from cockpit.results.sweeps.draws import grid_size
-from cockpit.results.sweeps.plan import Contender, SweepPlan, Task, size
+from cockpit.results.sweeps.plan import WITH_MATRICES, Contender, SweepPlan, Task, size
 from cockpit.results.sweeps.runs import groups
 from cockpit.results.sweeps.spaces import axes, axis
 from cockpit.results.sweeps.words import told
@@ -31,7 +31,7 @@ DECAY = "{ log1m = [1e-4, 1.0] }"  # suggested for what is near 1
 
 def resolve(study: Study, folders: Iterable[str] = ()) -> SweepPlan:
     """The plan of a study; modules are looked for in some folders, too."""
-    with places(folders):
+    with places(folders), their_words():
         return _Resolver(study).plan()
 
 
@@ -82,7 +82,7 @@ class _Resolver:
             raise self.study.file.wrong(("problems",), str(error), written) from error
         self._check_options(name, options)
         version = origin.problem_mark(problem) if ":" in name else problem.version
-        task = task_of(name, problem, version, options)
+        task = task_of(name, problem, version, options, **self._protocol(name))
         for key, value in (("epochs", task.epochs), ("batch_size", task.batch)):
             if value is None:
                 raise self.study.file.wrong(
@@ -90,8 +90,17 @@ class _Resolver:
                 )
         return task
 
+    def _protocol(self, name: str) -> dict[str, Any]:
+        """What the protocol sets; only of one problem the study's order of samples is known."""
+        if self.study.protocol is None:
+            return {}
+        return {"order": "study" if name == WITH_MATRICES else "fixed", "precision": "float64"}
+
     def _check_options(self, name: str, options: Mapping[str, Any]) -> None:
         file = self.study.file
+        for key in ("order", "hessian", "amp") if self.study.protocol else ():
+            if key in options:
+                raise file.wrong(("problem", name, key), f"{self.study.protocol} sets it; leave one of the two out")
         for key, known in (("order", ORDERS), ("amp", tuple(TYPES))):
             if key in options and options[key] not in known:
                 raise file.unknown(("problem", name, key), options[key], known)
