@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.bench.sweep.studies import RUNS, SLOW, numbers, write
+from tests.bench.sweep.studies import OPTIMIZER, RUNS, SLOW, STUDY, numbers, write
 
 from cockpit.bench.commands import bench
 from cockpit.bench.sweep.living import held
@@ -85,6 +85,36 @@ def test_a_sweep_that_is_complete_trains_nothing(cockpit: Call, tmp_path: Path) 
     assert json.loads(cockpit("sweep", file, "--dry-run", "--json").stdout)["runs"]["to_do"] == 0
     assert cockpit("sweep", file, "--workers", 0).exit_code == 0
     assert database.read_bytes() == before
+
+
+def test_a_changed_study_is_another_question(cockpit: Call, tmp_path: Path) -> None:
+    file, folder = write(tmp_path), tmp_path / "runs/sweeps/study"
+    assert "Note" not in cockpit("sweep", file, "--workers", 0).stderr
+    before = numbers(folder)
+    write(tmp_path, STUDY.replace('"SGD", ', ""))
+    less = cockpit("sweep", file, "--workers", 0)
+    assert "the study has changed: 10 results of earlier sweeps stay stored, but are not reported" in less.stderr
+    assert numbers(folder) == before
+    assert {one["optimizer"] for one in json.loads(cockpit("report", folder).stdout)["cells"]} == {
+        "NAdam",
+        "my_opt:SignMom",
+    }
+    write(tmp_path)
+    assert "Note" not in cockpit("sweep", file, "--workers", 0).stderr
+    assert numbers(folder) == before
+
+
+def test_changed_code_makes_new_runs_beside_the_old(cockpit: Call, tmp_path: Path) -> None:
+    file, folder = write(tmp_path), tmp_path / "runs/sweeps/study"
+    assert cockpit("sweep", file, "--workers", 0).exit_code == 0
+    before = numbers(folder)
+    sys.modules.pop("my_opt")
+    write(tmp_path, optimizer=OPTIMIZER.replace("m.sign()", "m"))
+    again = cockpit("sweep", file, "--workers", 0)
+    assert "optimizer my_opt:SignMom has changed: its runs are made anew" in again.stderr
+    after = numbers(folder)
+    assert after.items() >= before.items()
+    assert len(after) == len(before) + 10
 
 
 def test_example_is_a_study_file(cockpit: Call, tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ class Worker:
     def _entry(self, spec: Spec, result: Result, seconds: float) -> Entry:
         """A result as it is stored."""
         state = "finished" if result.diverged is None else "diverged"
-        known = {"curves": result.curves, "diverged": result.diverged, "machine": self._machine, "seconds": seconds}
-        return Entry(spec.id, spec.identity, state, **known)
+        known = Entry(spec.id, spec.identity, state, result.curves, result.diverged)
+        return replace(known, machine=self._machine, seconds=seconds)
 
     @cached_property
     def _machine(self) -> dict[str, Any]:
