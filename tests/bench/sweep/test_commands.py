@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tests.bench.sweep.studies import OPTIMIZER, RUNS, SLOW, STUDY, numbers, write
+from tests.running import ROOT, python
 
 from cockpit.bench.commands import bench
 from cockpit.bench.sweep.living import held
@@ -115,6 +117,36 @@ def test_changed_code_makes_new_runs_beside_the_old(cockpit: Call, tmp_path: Pat
     after = numbers(folder)
     assert after.items() >= before.items()
     assert len(after) == len(before) + 10
+
+
+def test_the_example_of_the_docs(cockpit: Call, tmp_path: Path) -> None:
+    page = (ROOT / "docs/bench.md").read_text(encoding="utf-8")
+    (code,) = [block for block in re.findall(r"```python runnable\n(.*?)```", page, re.DOTALL) if "SignMom" in block]
+    (study,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    short = study.replace('"small"', "2").replace("schedules", "seeds = 2\nschedules")
+    file = write(tmp_path, short + "[problem.quadratic_deep]\nepochs = 1\n", code)
+    assert cockpit("sweep", file, "--workers", 0).exit_code == 0
+    assert len(json.loads(cockpit("report", file, "--format", "json").stdout)["cells"]) == 16
+    planned = json.loads(cockpit("sweep", write(tmp_path, study, code), "--dry-run", "--json").stdout)
+    assert (planned["cells"], planned["runs"]["nominal"]) == (16, 352)
+
+
+def test_status_and_report_of_a_folder_need_no_torch(cockpit: Call, tmp_path: Path) -> None:
+    assert cockpit("sweep", write(tmp_path), "--workers", 0).exit_code == 0
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+import sys
+from click.testing import CliRunner
+from cockpit.bench.commands import bench
+for command in (["status", "--json", "--runs"], ["report", "--format", "json"]):
+    done = CliRunner().invoke(bench, [*command, "runs/sweeps/study"])
+    assert done.exit_code == 0, done.output
+assert "torch" not in sys.modules
+"""
+    )
+    done = python(script, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_example_is_a_study_file(cockpit: Call, tmp_path: Path) -> None:
