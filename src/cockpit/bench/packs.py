@@ -1,7 +1,7 @@
 """Runs that are trained in one call: which may go together, and the call."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -12,6 +12,14 @@ from cockpit.bench.many import PROBLEMS, _Averaged, _train
 from cockpit.bench.plan import Plan
 from cockpit.problems._base import Place
 from cockpit.results.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """In place of the result of a run that raised."""
+
+    plan: Plan
+    error: Exception
 
 
 def together(plan: Plan) -> Hashable | None:

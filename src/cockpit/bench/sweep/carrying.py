@@ -1,6 +1,7 @@
 """What ``cockpit bench sweep`` does."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 from rich.console import Console
 
 from cockpit.bench.sweep import study as studies
+from cockpit.bench.sweep.changes import changes
 from cockpit.bench.sweep.engine import Engine, Inline
 from cockpit.bench.sweep.living import held
 from cockpit.bench.sweep.local import Local
@@ -20,8 +22,8 @@ from cockpit.bench.sweep.run import SCRATCH, Sweep
 from cockpit.results.sweeps.plan import SweepPlan
 from cockpit.results.sweeps.runs import groups
 from cockpit.results.sweeps.selection import chosen
-from cockpit.results.sweeps.status import count, nominal, seconds_left, status
-from cockpit.results.sweeps.store import NAME, Store, create
+from cockpit.results.sweeps.status import Count, count, nominal, seconds_left, status
+from cockpit.results.sweeps.store import NAME, Row, Store, create
 from cockpit.store.lock import Busy
 
 COMPLETE, FAILURES, LIVING, STOPPED = 0, 1, 4, 130
@@ -59,7 +61,7 @@ def dry(file: Path, out: Path | None = None) -> Ended:
     plan = prepared.plan
     store = Store(prepared.folder) if (prepared.folder / NAME).is_file() else None
     rows = {} if store is None else store.rows()
-    counted = count([one for group in groups(plan) for one in chosen(group, rows)], rows)
+    counted = _counted(plan, rows)
     each = store.bytes / len(rows) if store is not None and rows else BYTES
     runs = {"nominal": nominal(plan), "stored": len(counted.rows), "to_do": counted.left}
     told = {"name": plan.name, "cells": plan.cells, "runs": runs, "seconds": seconds_left(counted)}
@@ -84,6 +86,8 @@ def carry_out(
     console = Console(stderr=True)
     try:
         with held(store.folder) as alive:
+            for said in _changes(store, prepared.plan):
+                console.print(f"Note: {said}", markup=False, highlight=False, soft_wrap=True)
             store.keep(prepared.plan)
             engine = _engine(context, workers, device)
             try:
@@ -99,6 +103,15 @@ def carry_out(
         return Ended(status(prepared.plan, store, alive=False), STOPPED)
     told = status(prepared.plan, store, alive=False)
     return Ended(told, FAILURES if told["runs"]["failed"] else COMPLETE)
+
+
+def _changes(store: Store, plan: SweepPlan) -> Iterator[str]:
+    rows = store.rows()
+    return changes(store.plan(), plan, rows.keys(), _counted(plan, rows).specs.keys())
+
+
+def _counted(plan: SweepPlan, rows: dict[str, Row]) -> Count:
+    return count([one for group in groups(plan) for one in chosen(group, rows)], rows)
 
 
 def _engine(context: Context, workers: int | None, device: str | None) -> Engine:

@@ -33,7 +33,7 @@ def reported(
     """
     found = None if store is None else Report(read(store, plan), tuple(read(Store(folder)) for folder in others))
     if found is None or not any(one.values for one in found.reading.cells):
-        raise CockpitError(f"{what}: no run has ended yet; `cockpit bench sweep` trains them")
+        raise CockpitError(f"{what}: nothing to report, no run has finished; `cockpit bench sweep` trains them")
     if format == "html":
         from cockpit.plots.sweep import page
 

@@ -49,7 +49,7 @@ class Reading:
         if row.state != FINISHED:
             return End(None, None)
         metric, epoch = f"test_{spec.task.metric}", judged(spec.schedule, spec.task.epochs)
-        return End(row.validation, self.curves[spec.id][metric][epoch])
+        return End(row.validation, float(self.curves[spec.id][metric][epoch]))
 
     def trials(self, runs: Chosen) -> list[list[Spec]]:
         """The runs of each setting that a cell tried, the one that it is judged by first."""
@@ -97,7 +97,7 @@ def read(store: Store, plan: SweepPlan | None = None) -> Reading:
     rows = store.rows()
     found = tuple(one for group in groups(plan) for one in chosen(group, rows))
     named = {spec.id for one in found for spec in one.specs}
-    return Reading(store.folder, plan, rows, found, store.curves(named & rows.keys()))
+    return Reading(store.folder, plan, rows, found, store.arrays(named & rows.keys()))
 
 
 def stores(paths: Sequence[Path | str]) -> list[Store]:

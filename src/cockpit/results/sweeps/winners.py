@@ -106,7 +106,7 @@ def _shares(reading: Reading, cell: Cell, runs: Chosen) -> tuple[float | None, f
 
 def _speed(reading: Reading, cell: Cell, runs: Chosen) -> float | None:
     target = runs.group.task.target if runs.group.task.target is not None else TARGETS.get(cell.problem)
-    held = [reading.curves[spec.id][cell.metric] for spec in runs.reported if reading.end(spec) is not None]
+    held = [reading.curves[spec.id][cell.metric].tolist() for spec in runs.reported if reading.end(spec) is not None]
     if target is None or not held:
         return None
     up = rises(cell.metric)
@@ -118,4 +118,4 @@ def _speed(reading: Reading, cell: Cell, runs: Chosen) -> float | None:
 def _curves(reading: Reading, runs: Chosen) -> dict[str, list[list[float]]]:
     held = [reading.curves[spec.id] for spec in runs.reported if reading.end(spec) is not None]
     metrics = dict.fromkeys(metric for curves in held for metric in curves)
-    return {metric: [list(curves[metric]) for curves in held if metric in curves] for metric in metrics}
+    return {metric: [curves[metric].tolist() for curves in held if metric in curves] for metric in metrics}
