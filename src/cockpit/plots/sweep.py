@@ -60,14 +60,10 @@ def _parts(report: Report, published: bool) -> Iterator[tuple[str, str, str]]:
 
 def _asked(report: Report) -> list[str]:
     plan = report.plan
-    said = f"{_count(len(plan.problems), 'problem')}, {_count(len(plan.optimizers), 'optimizer')}; "
+    said = f"{sheets.counted(len(plan.problems), 'problem')}, {sheets.counted(len(plan.optimizers), 'optimizer')}; "
     said += f"budgets {', '.join(plan.budgets)}; schedules {', '.join(plan.schedules)}"
     seeds = f"search {plan.search}, tuned with seed {' and '.join(map(str, plan.seed))}; {plan.seeds} seeds a cell"
     return [said, seeds, *([f"protocol {plan.protocol}"] if plan.protocol else [])]
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _table(sheet: Sheet) -> str:

@@ -10,8 +10,8 @@ _SPECIAL = {
     **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"},
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "±": r"$\pm$", "–": "--", "×": r"$\times$"},
 }
-_TABLE = r"""%% with \usepackage{standalone} it can also be \input into a paper
-\documentclass[border=4pt%(options)s]{standalone}
+_TABLE = r"""\documentclass[border=4pt%(options)s]{standalone}
+%% with \usepackage{standalone} it can also be \input into a paper
 \usepackage[T1]{fontenc}
 \usepackage[utf8]{inputenc}
 \usepackage{booktabs}

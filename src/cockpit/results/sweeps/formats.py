@@ -17,7 +17,7 @@ WIDTH = 400  # where nobody looks at a terminal
 
 def text(report: Report, published: bool = False, width: int | None = None) -> str:
     """Everything for a terminal: per cent are test accuracies, all else are test losses; a dot marks the best."""
-    parts = [f"{report.plan.name}: {'; '.join(sheets.facts(report))}\n"]
+    parts = [f"{report.plan.name}\n", *(f"{fact}\n" for fact in sheets.facts(report))]
     for heading, found in sections(report, published):
         parts.append(f"\n{heading}\n{'=' * len(heading)}\n")
         parts += [f"\n{sheet.title}\n{_grid(sheet, width)}" for sheet in found]

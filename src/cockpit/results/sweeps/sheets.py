@@ -106,11 +106,11 @@ def verdicts(report: Report, layout: Layout) -> Sheet | None:
     rows = tuple((Entry(name), *(Entry(_counted(held.get(at))) for _, at in columns)) for name, held in counts.items())
     every = [one for _, at in columns for one in families[at]]
     seeds = sorted({one.n for one in every})
-    counted = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    common = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     sure = sum(one.verdict != "noise" for one in every)
     notes = (
         "better than / worse than / not to be told from so many of the others",
-        f"{sure} of {len(every)} pairs differ: paired t test over {counted} seeds, Holm at 0.002",
+        f"{sure} of {len(every)} pairs differ: paired t test over {common} seeds, Holm at 0.002",
     )
     return Sheet(layout.title, ("optimizer", *(title for title, _ in columns)), rows, notes)
 
@@ -188,17 +188,23 @@ def facts(report: Report) -> list[str]:
     known, missing = [one for one in cells if one.values], [one for one in cells if one.missing]
     said = [f"{len(known)} of {len(cells)} cells have results"]
     if missing:
-        said.append(f"{sum(one.missing for one in missing)} runs of {len(missing)} cells are still to do")
+        left = sum(one.missing for one in missing)
+        said.append(f"{counted(left, 'run')} of {counted(len(missing), 'cell')} still to do")
     if lost := [one for one in known if one.diverged]:
-        counted = Counter((one.optimizer, one.budget, one.schedule) for one in lost for _ in range(one.diverged))
-        most = ", ".join(f"{' '.join(key)} {count}" for key, count in counted.most_common(5))
-        said.append(f"{sum(counted.values())} seeds diverged in {len(lost)} cells, most of {most}")
+        counts = Counter((one.optimizer, one.budget, one.schedule) for one in lost for _ in range(one.diverged))
+        most = ", ".join(f"{' '.join(key)} {count}" for key, count in counts.most_common(5))
+        said.append(f"{counted(counts.total(), 'seed')} diverged in {counted(len(lost), 'cell')}, most of {most}")
     for task in plan.problems:
         seconds = report.reading.seconds(task.name)
         said += [] if seconds is None else [f"a run of {task.name} takes {seconds:.3g} s (median)"]
     for cell, kinds in report.reading.machines():
         said.append(f"{_place(cell)} has runs of {kinds} kinds of machine")
     return said
+
+
+def counted(number: int, thing: str) -> str:
+    """So many of a thing, in words."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def refused(report: Report) -> Sheet | None:

@@ -12,6 +12,8 @@ def two_sided(t: float, freedom: int) -> float:
     """The probability that a t of so many degrees of freedom lies as far from 0, on either side."""
     if math.isinf(t):
         return 0.0
+    if t * t < freedom:  # where the other side would lose digits
+        return 1 - incomplete_beta(t * t / (freedom + t * t), 0.5, freedom / 2)
     return incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
 
 
