@@ -1,5 +1,6 @@
 """Commands that read results: tables, figures, imports, and what an optimizer costs; light until they run."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from cockpit.bench.folders import default_folder, run_folder
 if TYPE_CHECKING:
     from cockpit.results.result import Result
 
-FOLDER = "FOLDER holds results, ours or those of DeepOBS; otherwise $COCKPIT_RUNS/bench or runs/bench."
+FOLDER = "FOLDER holds results: runs, a sweep, or those of DeepOBS; otherwise $COCKPIT_RUNS/bench or runs/bench."
 KINDS = ("curves", "sensitivity", "speed", "final")
 FORMATS = ("text", "markdown", "csv", "json", "latex")
 
@@ -136,7 +137,12 @@ def import_(source: Path, out: Path) -> None:
 @click.option("--batch-size", type=click.IntRange(min=1), default=128, show_default=True)
 @click.option("--data-dir", type=_path, help="Where the data are; otherwise $COCKPIT_DATA.")
 @click.option("--device", help="cpu, cuda, cuda:1, ...; otherwise a GPU if there is one.")
-def runtime(optimizer: str, lr: float | None, settings: Sequence[str], data_dir: Path | None, **options: Any) -> None:
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one line of JSON; `bench report --costs` reads such lines."
+)
+def runtime(
+    optimizer: str, lr: float | None, settings: Sequence[str], data_dir: Path | None, as_json: bool, **options: Any
+) -> None:
     """Compare the training time of OPTIMIZER with that of SGD."""
     from cockpit.bench.optimizers import choose
     from cockpit.bench.runtime import estimate
@@ -145,6 +151,10 @@ def runtime(optimizer: str, lr: float | None, settings: Sequence[str], data_dir:
 
     choice = choose(optimizer, **hyperparameters(lr, settings))
     found = estimate(choice, place=Place(data_dir) if data_dir else None, **options)
+    if as_json:
+        told = {"optimizer": choice.name, "problem": options["problem"], "runs": options["runs"]}
+        click.echo(json.dumps(told | {"ratio": found.ratio_mean, "std": found.ratio_std}))
+        return
     ratio, runs = f"{found.ratio_mean:.2f}", options["runs"]
     counted = "a single run" if runs == 1 else f"{runs} runs"
     ratio += "" if runs == 1 else f" ± {found.ratio_std:.2f}"

@@ -77,15 +77,20 @@ def status(what: Path, runs: bool, as_json: bool) -> None:
 @click.option(
     "--with", "others", multiple=True, type=_path, metavar="STORE", help="Another sweep's folder, as baselines."
 )
+@click.option("--costs", type=_path, help="Lines of `cockpit bench runtime --json`: times of training beside SGD's.")
 @click.option("--out", "-o", type=_path, help="Write to this file: .txt, .html, .tex, .csv or .json.")
-def report(what: Path, format: str | None, published: bool, others: tuple[Path, ...], out: Path | None) -> None:
+def report(
+    what: Path, format: str | None, published: bool, others: tuple[Path, ...], costs: Path | None, out: Path | None
+) -> None:
     """Show how the optimizers of a sweep compare."""
     from cockpit.bench.reporting import put, width
     from cockpit.bench.sweep.showing import reported
+    from cockpit.results.sweeps.costs import read_costs
 
     plan, store = _found(what)
     asked = format or _by_ending(out)
-    put(reported(what, plan, store, others, asked, published, width() if out is None else None), out)
+    known = {} if costs is None else read_costs(costs)
+    put(reported(what, plan, store, others, asked, published, width() if out is None else None, known), out)
 
 
 ENDINGS = {".html": "html", ".htm": "html", ".tex": "latex", ".csv": "csv", ".json": "json"}

@@ -1,6 +1,6 @@
 """The report of a sweep, in any format."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cockpit.core.errors import CockpitError
@@ -19,6 +19,7 @@ def reported(
     format: str = "text",
     published: bool = False,
     width: int | None = None,
+    costs: Mapping[str, float] | None = None,
 ) -> str:
     """The report of a sweep.
 
@@ -30,8 +31,10 @@ def reported(
         format: ``"text"``, ``"html"``, ``"latex"``, ``"csv"`` or ``"json"``.
         published: Whether the published study's figures stand beside.
         width: Of the terminal.
+        costs: Training times beside SGD's, by optimizer.
     """
-    found = None if store is None else Report(read(store, plan), tuple(read(Store(folder)) for folder in others))
+    beside = tuple(read(Store(folder)) for folder in others)
+    found = None if store is None else Report(read(store, plan), beside, costs or {})
     if found is None or not any(one.values for one in found.reading.cells):
         raise CockpitError(f"{what}: nothing to report, no run has finished; `cockpit bench sweep` trains them")
     if format == "html":

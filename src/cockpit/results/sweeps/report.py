@@ -1,8 +1,8 @@
 """What a sweep says, as data: cells, comparisons, what tuning gave, who won with what."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ class Report:
 
     reading: Reading
     others: tuple[Reading, ...] = ()
+    costs: Mapping[str, float] = field(default_factory=dict)  # training times beside SGD's, by optimizer
 
     @property
     def plan(self) -> SweepPlan:
@@ -119,7 +120,7 @@ class Report:
             "tuned_against_untuned": plain(self.matrices),
             "gains": plain(self.usual),
             "several_against_one": [{**asdict(one), "median": one.median} for one in self.several],
-            "winners": [_winner(one) for one in self.winners],
+            "winners": [_winner(one) | {"cost": self.costs.get(one.cell.optimizer)} for one in self.winners],
             "retuned": [{**asdict(one), "shift": one.shift} for one in self.retuned],
             "tried": plain(self.tried),
             "not_compared": plain(self.refused),

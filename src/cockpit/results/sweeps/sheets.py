@@ -171,10 +171,13 @@ def winners(report: Report, tuned: bool = True) -> Sheet | None:
         setting = ", ".join(f"{name} {_short(value)}" for name, value in (cell.hyperparameters or {}).items())
         texts = [cell.problem, cell.optimizer, place, setting, "; ".join(one.edges)]
         texts += [MISSING if one.speed is None else f"{one.speed:.1f}", _share(one.better), _share(one.diverged)]
+        cost = report.costs.get(cell.optimizer)
+        texts += [MISSING if one.speed is None or cost is None else f"{one.speed * cost:.1f}"] if report.costs else []
         rows.append(tuple(map(Entry, texts)))
     if not rows:
         return None
     header = ("problem", "optimizer", "cell", "setting", "at an edge of its box", "speed", "better", "diverged")
+    header += ("speed × cost",) if report.costs else ()
     notes = (
         "speed: epochs to the target, one more than there were where it is never reached",
         "better, diverged: share of the settings tried that beat the defaults on validation data, that diverged",
