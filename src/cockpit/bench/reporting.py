@@ -137,9 +137,7 @@ def import_(source: Path, out: Path) -> None:
 @click.option("--batch-size", type=click.IntRange(min=1), default=128, show_default=True)
 @click.option("--data-dir", type=_path, help="Where the data are; otherwise $COCKPIT_DATA.")
 @click.option("--device", help="cpu, cuda, cuda:1, ...; otherwise a GPU if there is one.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one line of JSON; `bench report --costs` reads such lines."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON, for `bench report --costs`.")
 def runtime(
     optimizer: str, lr: float | None, settings: Sequence[str], data_dir: Path | None, as_json: bool, **options: Any
 ) -> None:

@@ -79,18 +79,15 @@ def status(what: Path, runs: bool, as_json: bool) -> None:
 )
 @click.option("--costs", type=_path, help="Lines of `cockpit bench runtime --json`: times of training beside SGD's.")
 @click.option("--out", "-o", type=_path, help="Write to this file: .txt, .html, .tex, .csv or .json.")
-def report(
-    what: Path, format: str | None, published: bool, others: tuple[Path, ...], costs: Path | None, out: Path | None
-) -> None:
+def report(what: Path, format: str | None, costs: Path | None, out: Path | None, **options: Any) -> None:
     """Show how the optimizers of a sweep compare."""
     from cockpit.bench.reporting import put, width
     from cockpit.bench.sweep.showing import reported
     from cockpit.results.sweeps.costs import read_costs
 
     plan, store = _found(what)
-    asked = format or _by_ending(out)
-    known = {} if costs is None else read_costs(costs)
-    put(reported(what, plan, store, others, asked, published, width() if out is None else None, known), out)
+    options |= {"format": format or _by_ending(out), "width": width() if out is None else None}
+    put(reported(what, plan, store, costs=None if costs is None else read_costs(costs), **options), out)
 
 
 ENDINGS = {".html": "html", ".htm": "html", ".tex": "latex", ".csv": "csv", ".json": "json"}

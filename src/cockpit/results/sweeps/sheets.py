@@ -176,13 +176,13 @@ def winners(report: Report, tuned: bool = True) -> Sheet | None:
         rows.append(tuple(map(Entry, texts)))
     if not rows:
         return None
-    header = ("problem", "optimizer", "cell", "setting", "at an edge of its box", "speed", "better", "diverged")
-    header += ("speed × cost",) if report.costs else ()
+    header = ["problem", "optimizer", "cell", "setting", "at an edge of its box", "speed", "better", "diverged"]
+    header += ["speed × cost"] if report.costs else []
     notes = (
         "speed: epochs to the target, one more than there were where it is never reached",
         "better, diverged: share of the settings tried that beat the defaults on validation data, that diverged",
     )
-    return Sheet("settings that won", header, tuple(rows), notes, words=5)
+    return Sheet("settings that won", tuple(header), tuple(rows), notes, words=5)
 
 
 def facts(report: Report) -> list[str]:
