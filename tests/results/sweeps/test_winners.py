@@ -58,7 +58,7 @@ def test_a_refined_setting_has_the_box_it_was_drawn_from(tmp_path: Path) -> None
 
 
 def test_commands(tmp_path: Path) -> None:
-    task = Task("mnist_mlp", 1, "accuracy", 3, 64, order="fixed", options={"l2": 0.01, "no_validation": True})
+    task = Task("mnist_mlp", 1, "accuracy", 3, 64, "fixed", 0, "float64", options={"l2": 0.01, "no_validation": True})
     mine = Contender("my opt:Mine", "abc", {"lr": 0.1, "betas": (0.9, 0.99)}, {})
     wanted = plan(problems=(task,), optimizers=(mine,), budgets=("oneshot",), schedules=("cosine",), seed=(7,))
     (one,) = winners(reading(tmp_path, wanted))
@@ -66,7 +66,7 @@ def test_commands(tmp_path: Path) -> None:
     assert words[:6] == ["cockpit", "bench", "run", "mnist_mlp", "-o", "my opt:Mine"]
     assert words[6:] == [
         *("--lr", "0.1", "--set", "betas=0.9,0.99", "--schedule", "cosine", "--epochs", "3", "--batch-size", "64"),
-        *("--order", "fixed", "--l2", "0.01", "--no-validation", "--seed", "7"),
+        *("--order", "fixed", "--dtype", "float64", "--l2", "0.01", "--no-validation", "--seed", "7"),
     ]
 
 

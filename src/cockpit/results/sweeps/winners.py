@@ -62,7 +62,7 @@ def command(runs: Chosen, hyperparameters: Mapping[str, Any]) -> str:
     words += ["--epochs", str(task.epochs), "--batch-size", str(task.batch)]
     words += [] if task.order == "fresh" else ["--order", task.order]
     words += ["--hessian", str(spec.matrix)] if spec.matrix else []
-    words += ["--float64"] if task.precision == "float64" else []
+    words += [] if task.precision == "float32" else ["--dtype", task.precision]
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
         words += [flag] if value is True else [] if value in (None, False) else [flag, str(value)]
