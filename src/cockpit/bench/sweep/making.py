@@ -58,7 +58,7 @@ class Maker:
             amp=task.options.get("amp"),
             compile=task.options.get("compile", False),
             l2=task.options.get("l2"),
-            **({} if task.precision == "float32" else {"dtype": task.precision}),  # type: ignore[arg-type]
+            dtype=task.precision,
         )
 
 
