@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,11 @@ from cockpit.bench.sweep.local import Local
 from cockpit.bench.sweep.making import Context
 from cockpit.bench.sweep.places import places
 from cockpit.bench.sweep.progress import shown
+from cockpit.bench.sweep.ray import Ray
 from cockpit.bench.sweep.resolve import resolve
 from cockpit.bench.sweep.run import SCRATCH, Sweep
+from cockpit.bench.sweep.slurm import Slurm, take_in
+from cockpit.core.errors import unknown
 from cockpit.results.sweeps.plan import SweepPlan
 from cockpit.results.sweeps.runs import groups
 from cockpit.results.sweeps.selection import chosen
@@ -26,6 +29,7 @@ from cockpit.results.sweeps.status import Count, count, nominal, seconds_left, s
 from cockpit.results.sweeps.store import NAME, Row, Store, create
 from cockpit.store.lock import Busy
 
+PARCELS = "parcels"  # a folder in the store's, for what workers on a cluster write
 COMPLETE, FAILURES, LIVING, STOPPED = 0, 1, 4, 130
 BYTES = 4000  # of a run, if nothing is known
 
@@ -45,6 +49,7 @@ class Prepared:
     plan: SweepPlan
     folder: Path  # of its store
     modules: tuple[str, ...]  # folders where modules are looked for
+    gpus: dict[str, float]  # shares of one that runs of a problem take, on Ray
 
 
 def prepare(file: Path, out: Path | None = None) -> Prepared:
@@ -52,7 +57,8 @@ def prepare(file: Path, out: Path | None = None) -> Prepared:
     study = studies.read(file)
     modules = (str(study.folder), os.getcwd())
     folder = studies.folder_of(study.name, out, os.environ.get("COCKPIT_RUNS"))
-    return Prepared(resolve(study, modules), folder, modules)
+    gpus = {name: float(table["gpus"]) for name, table in study.options.items() if "gpus" in table}
+    return Prepared(resolve(study, modules), folder, modules, gpus)
 
 
 def dry(file: Path, out: Path | None = None) -> Ended:
@@ -72,6 +78,7 @@ def carry_out(
     file: Path,
     *,
     out: Path | None = None,
+    on: str = "local",
     workers: int | None = None,
     device: str | None = None,
     data_dir: Path | None = None,
@@ -89,7 +96,8 @@ def carry_out(
             for said in _changes(store, prepared.plan):
                 console.print(f"Note: {said}", markup=False, highlight=False, soft_wrap=True)
             store.keep(prepared.plan)
-            engine = _engine(context, workers, device)
+            take_in(store.folder / PARCELS, store)
+            engine = _engine(on, prepared, context, workers, device)
             try:
                 with places(prepared.modules), shown(console, engine.slots) as progress:
                     Sweep(prepared.plan, store, engine, progress, retry_failed).go(alive)
@@ -114,10 +122,18 @@ def _counted(plan: SweepPlan, rows: dict[str, Row]) -> Count:
     return count([one for group in groups(plan) for one in chosen(group, rows)], rows)
 
 
-def _engine(context: Context, workers: int | None, device: str | None) -> Engine:
+def _engine(on: str, prepared: Prepared, context: Context, workers: int | None, device: str | None) -> Engine:
+    kind, _, rest = on.partition(":")
+    if kind == "slurm":
+        folder = prepared.folder.absolute() / PARCELS
+        return Slurm(replace(context, device=device or "cpu"), workers, rest.split(",") if rest else (), folder)
+    if kind == "ray":
+        return Ray(context, workers, rest or None, prepared.gpus)
+    if on != "local":
+        raise unknown("engine", on, ("local", "slurm[:NAME=VALUE,...]", "ray[:ADDRESS]"))
     devices = _devices(device)
     if workers == 0:
-        return Inline(context)
+        return Inline(replace(context, device=devices[0]))
     return Local(context, workers or (len(devices) if devices[0] != "cpu" else _cores()), devices)
 
 

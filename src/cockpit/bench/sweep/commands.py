@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cockpit.results.sweeps.store import Store
 
 WHAT = "FILE is a study file (`cockpit bench sweep --example` prints one), FOLDER the folder of a sweep."
+ENGINES = "Where: local, slurm[:NAME=VALUE,...] (options of submitit), or ray[:ADDRESS]."
 _path = click.Path(path_type=Path)
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -28,6 +29,7 @@ def _example(context: click.Context, parameter: click.Parameter, wanted: bool) -
 @click.argument("file", type=_path)
 @click.option("--dry-run", is_flag=True, help="Only say what is to be done.")
 @click.option("--retry-failed", is_flag=True, help="Train runs again that failed.")
+@click.option("--on", default="local", show_default=True, metavar="ENGINE", help=ENGINES)
 @click.option("--workers", type=click.IntRange(min=0), help="Processes; otherwise one for each core or GPU. 0: none.")
 @click.option("--device", help="cpu, cuda, cuda:1, ...; otherwise GPUs if there are any.")
 @click.option("--out", type=_path, help="Folder of the results; otherwise $COCKPIT_RUNS or runs, /sweeps/NAME.")
