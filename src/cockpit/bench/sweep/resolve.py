@@ -6,19 +6,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from cockpit import problems
+from cockpit.bench import importing, origin
 from cockpit.bench.optimizers import Choice, choose, named, unwrapped
 from cockpit.bench.plan import make_plan
+from cockpit.bench.precision import TYPES
 from cockpit.bench.schedules import NAMED, STEPS
-from cockpit.bench.sweep.making import Maker, problem_of, task_of
-from cockpit.bench.sweep.places import mark, places
+from cockpit.bench.seeds import ORDERS
+from cockpit.bench.sweep.making import VARIANTS, Maker, task_of, variant_of
+from cockpit.bench.sweep.places import mark, places, their_words
 from cockpit.bench.sweep.study import Study
-from cockpit.bench.sweep.toml import Keys, told
+from cockpit.bench.sweep.toml import Keys
 from cockpit.core.errors import CockpitError
 from cockpit.optimizers import STUDY, find
 from cockpit.results.sweeps.draws import grid_size
-from cockpit.results.sweeps.plan import Contender, SweepPlan, Task, size
+from cockpit.results.sweeps.plan import WITH_MATRICES, Contender, SweepPlan, Task, size
 from cockpit.results.sweeps.runs import groups
 from cockpit.results.sweeps.spaces import axes, axis
+from cockpit.results.sweeps.words import told
 
 GROUPS = ("small", "large", "modern", "all")
 RATE = "{ log = [1e-4, 1.0] }"  # suggested for a learning rate
@@ -27,7 +31,7 @@ DECAY = "{ log1m = [1e-4, 1.0] }"  # suggested for what is near 1
 
 def resolve(study: Study, folders: Iterable[str] = ()) -> SweepPlan:
     """The plan of a study; modules are looked for in some folders, too."""
-    with places(folders):
+    with places(folders), their_words():
         return _Resolver(study).plan()
 
 
@@ -73,21 +77,42 @@ class _Resolver:
     def _task(self, name: str, written: str) -> Task:
         options = dict(self.study.options.get(name, {}))
         try:
-            problem = problem_of(name)
+            problem = importing.problem(name)
         except CockpitError as error:
             raise self.study.file.wrong(("problems",), str(error), written) from error
-        version = mark(problem.model) if ":" in name else problem.version
-        if self.study.tuned and options.get("no_validation"):
-            raise self.study.file.wrong(
-                ("problem", name, "no_validation"), "settings are chosen on validation data; leave it out"
-            )
-        task = task_of(name, problem, version, options)
+        self._check_options(name, options)
+        version = origin.problem_mark(problem) if ":" in name else problem.version
+        task = task_of(name, problem, version, options, **self._protocol(name))
         for key, value in (("epochs", task.epochs), ("batch_size", task.batch)):
             if value is None:
                 raise self.study.file.wrong(
                     ("problems",), f"{name!r} has no {key} of its own; add it below [problem.{_key(name)}]", written
                 )
         return task
+
+    def _protocol(self, name: str) -> dict[str, Any]:
+        """What the protocol sets; only of one problem the study's order of samples is known."""
+        if self.study.protocol is None:
+            return {}
+        return {"order": "study" if name == WITH_MATRICES else "fixed", "precision": "float64"}
+
+    def _check_options(self, name: str, options: Mapping[str, Any]) -> None:
+        file = self.study.file
+        for key in ("order", "hessian", "amp") if self.study.protocol else ():
+            if key in options:
+                raise file.wrong(("problem", name, key), f"{self.study.protocol} sets it; leave one of the two out")
+        for key, known in (("order", ORDERS), ("amp", tuple(TYPES))):
+            if key in options and options[key] not in known:
+                raise file.unknown(("problem", name, key), options[key], known)
+        if self.study.tuned and options.get("no_validation"):
+            said = "settings are chosen on validation data, which this leaves out; leave it out of the file"
+            raise file.wrong(("problem", name, "no_validation"), said)
+        for key, value in options.items():
+            try:
+                if key in VARIANTS and name in problems.names():
+                    make_plan(name, "SGD", seed=0, epochs=1, batch_size=1, variant=variant_of({key: value}))
+            except CockpitError as error:
+                raise file.wrong(("problem", name, key), str(error)) from error
 
     # ---- optimizers
 

@@ -88,6 +88,6 @@ class Sweep:
         if news.died is not None and out.specs:
             dead = self._waiting.died(list(out.specs.values()))
             if dead is not None:
-                said = f"its worker died {DEATHS} times while the run was alone, the last time with {news.died}"
+                said = f"its worker died {DEATHS} times while the run was alone, the last time of {news.died}"
                 entries.append(failed(dead, said, None, DEATHS))
         return entries

@@ -11,15 +11,18 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cockpit.core.errors import CockpitError
 from cockpit.results.sweeps.plan import SweepPlan, read
 
 NAME = "sweep.db"
+Values = NDArray[np.float64]
 STATES = ("finished", "diverged", "failed")
 WAIT = 60.0  # seconds for another process that has the file
 _TABLES = """
@@ -99,12 +102,16 @@ class Store:
             raise CockpitError(f"{self.path} has no plan; run its study file again")
         return read(json.loads(row[0]))
 
-    def curves(self, ids: Iterable[str]) -> dict[str, dict[str, list[float]]]:
+    def arrays(self, ids: Iterable[str]) -> dict[str, dict[str, Values]]:
         """The curves of these results, by metric."""
-        question = "SELECT metrics, curves FROM result WHERE id = ?"
+        question = "SELECT id, metrics, curves FROM result WHERE id IN (SELECT value FROM json_each(?))"
         with self._reading() as db:
-            found = {id: db.execute(question, (id,)).fetchone() for id in ids}
-        return {id: _unpacked(*row) for id, row in found.items() if row is not None}
+            rows = db.execute(question, (json.dumps(list(set(ids))),)).fetchall()
+        return {id: _unpacked(*row) for id, *row in rows}
+
+    def curves(self, ids: Iterable[str]) -> dict[str, dict[str, list[float]]]:
+        """The curves of these results, by metric, as lists."""
+        return {id: _listed(curves) for id, curves in self.arrays(ids).items()}
 
     def records(self, ids: Iterable[str] | None = None, state: str | None = None) -> Iterator[dict[str, Any]]:
         """Everything about these results (all, if none are named), as plain data, curves by metric."""
@@ -116,7 +123,7 @@ class Store:
                 rows = [row for id in ids for row in db.execute(f"{asked} AND id = ?", (state, id))]
         for row in rows:
             known = dict(zip(_COLUMNS, row, strict=True))
-            known["curves"] = _unpacked(known.pop("metrics"), known["curves"])
+            known["curves"] = _listed(_unpacked(known.pop("metrics"), known["curves"]))
             yield known | {name: json.loads(known[name]) for name in ("hyperparameters", "identity")}
 
     def machines(self) -> dict[int, dict[str, Any]]:
@@ -284,7 +291,16 @@ def _packed(entry: Entry, machine: int) -> tuple[Any, ...]:
     )
 
 
-def _unpacked(metrics: str, curves: bytes) -> dict[str, list[float]]:
-    names = json.loads(metrics)
+def _unpacked(metrics: str, curves: bytes) -> dict[str, Values]:
+    names = _names(metrics)
     values = np.frombuffer(zlib.decompress(curves), dtype="<f8")
-    return dict(zip(names, values.reshape(len(names), -1).tolist(), strict=True)) if names else {}
+    return dict(zip(names, values.reshape(len(names), -1), strict=True)) if names else {}
+
+
+@lru_cache(1000)
+def _names(metrics: str) -> tuple[str, ...]:
+    return tuple(json.loads(metrics))
+
+
+def _listed(curves: Mapping[str, Values]) -> dict[str, list[float]]:
+    return {metric: values.tolist() for metric, values in curves.items()}
