@@ -38,7 +38,7 @@ class Pack:
         self._held = self._splits_held()
         self._alone: dict[int, Field] = {}  # by row, where an optimizer asks for its own losses
 
-    def failed(self) -> dict[int, Exception]:
+    def failed(self) -> dict[int, BaseException]:
         """The members whose optimizer has raised, and what."""
         return {place: self._updates.failed[row] for place, row in self._row.items() if row in self._updates.failed}
 

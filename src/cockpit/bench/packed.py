@@ -34,7 +34,7 @@ class Packed:
     def __init__(self, runs: Sequence[Run], splits: Splits, progress: Progress) -> None:
         self._runs, self._progress, self._plan = list(runs), progress, runs[0].plan
         self._splits = precision.in_numbers(splits, self._plan.dtype)
-        self._errors: dict[int, Exception] = {}  # of runs that raised, by place
+        self._errors: dict[int, BaseException] = {}  # of runs that raised, by place
 
     def go(self, state: dict[str, Any] | None = None) -> list[Result]:
         """Train all runs from the beginning, or a single one from a state."""

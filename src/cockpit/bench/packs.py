@@ -28,7 +28,7 @@ class Failed:
     """In place of the result of a run that raised: the others went on, with the same bits."""
 
     plan: Plan
-    error: Exception
+    error: BaseException  # an Exception, or a call of sys.exit
 
 
 def together(plan: Plan) -> Hashable | None:
@@ -93,7 +93,7 @@ def _in_step(plans: Sequence[Plan], place: Place) -> list[Result | Failed]:
     for plan in plans:
         try:
             found.append(_Member(plan))
-        except Exception as error:  # a setting that the optimizer refuses
+        except (Exception, SystemExit) as error:  # a setting that the optimizer refuses
             found.append(Failed(plan, error))
     members = [one for one in found if isinstance(one, _Member)]
     failed = _go(members, splits) if members else {}
@@ -101,7 +101,7 @@ def _in_step(plans: Sequence[Plan], place: Place) -> list[Result | Failed]:
     return [one if isinstance(one, Failed) else next(outcomes) for one in found]
 
 
-def _go(members: Sequence[_Member], splits: Splits) -> dict[int, Exception]:
+def _go(members: Sequence[_Member], splits: Splits) -> dict[int, BaseException]:
     """Train members to their ends; returns those that raised, by place."""
     plan, pack = members[0].plan, Pack(members, splits)
     _judged(members, pack, 0)
@@ -148,7 +148,7 @@ def _alone(plan: Plan, place: Place, device: torch.device) -> Result | Failed:
         splits = on_device(_splits(plan, place), device)
         with tempfile.TemporaryDirectory(prefix="cockpit-run-") as folder:
             return Run(plan, Path(folder), splits, device, Silent()).go(None, None, None)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Failed(plan, error)
 
 

@@ -31,7 +31,7 @@ class Member(Protocol):
 class Updates(Protocol):
     """The optimizers of a pack; ``theta`` and ``gradients`` have a row for each run."""
 
-    failed: dict[int, Exception]  # by run: it takes no further part
+    failed: dict[int, BaseException]  # by run: it takes no further part
     over: set[int]  # runs that need no more steps, where each takes its own
 
     def begin(self, epoch: int) -> None:
@@ -54,7 +54,7 @@ class Ruled:
     """One rule for all runs: its hyperparameters are columns."""
 
     def __init__(self, members: Sequence[Member], theta: Tensor) -> None:
-        self.failed: dict[int, Exception] = {}
+        self.failed: dict[int, BaseException] = {}
         self.over: set[int] = set()
         self._members = members
         first = members[0].optimizer
@@ -100,7 +100,7 @@ class Own:
     """An optimizer for each run, on the run's own parameter, with the run's own random numbers."""
 
     def __init__(self, members: Sequence[Member], theta: Tensor) -> None:
-        self.failed: dict[int, Exception] = {}
+        self.failed: dict[int, BaseException] = {}
         self.over: set[int] = set()
         self._members = members
         # An optimizer of torch draws nothing; of any other nothing is known.
@@ -122,7 +122,7 @@ class Own:
                 _set_random_state(self._random[run])
             try:
                 self._step(run, member, gradients[run], slopes)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self.failed[run] = _explained(error, member)
                 continue
             if self._draws:
@@ -160,7 +160,7 @@ def _set_random_state(state: tuple[Any, ...]) -> None:
     random.setstate(state[2])
 
 
-def _explained(error: Exception, member: Member) -> Exception:
+def _explained(error: BaseException, member: Member) -> BaseException:
     if isinstance(error, RuntimeError) and isinstance(member.optimizer, torch.optim.SparseAdam):
         said = CockpitError(f"SparseAdam cannot train {member.plan.problem.name}: {error}")
         said.__cause__ = error
