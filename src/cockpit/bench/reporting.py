@@ -1,4 +1,4 @@
-"""Commands that read results: tables, figures, imports, and what an optimizer costs; light until they run."""
+"""Commands that read results: tables, figures, imports, run time of an optimizer. Heavy modules are loaded on use."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,22 +12,22 @@ from cockpit.bench.folders import default_folder, run_folder
 if TYPE_CHECKING:
     from cockpit.results.result import Result
 
-FOLDER = "FOLDER holds results, ours or those of DeepOBS; otherwise $COCKPIT_RUNS/bench or runs/bench."
+FOLDER = "FOLDER: results of Cockpit or DeepOBS. Default: $COCKPIT_RUNS/bench or runs/bench."
 KINDS = ("curves", "sensitivity", "speed", "final")
 FORMATS = ("text", "markdown", "csv", "json", "latex")
 
 _path = click.Path(path_type=Path)
 _folders = click.argument("folders", nargs=-1, type=_path, metavar="[FOLDER]...")
-_problem = click.option("--problem", "problems", multiple=True, help="Only this one; may be given several times.")
+_problem = click.option("--problem", "problems", multiple=True, help="Only this problem; repeatable.")
 _mode = click.option(
     "--mode",
     type=click.Choice(["shared", "final", "best", "most"]),
     default="shared",
     show_default=True,
-    help="Which setting of an optimizer counts: the best at the end over the seeds that all settings have, over those "
-    "that each has, the best at any epoch, the one with most seeds.",
+    help="Setting of an optimizer that counts. shared: best at the end, over the seeds that all settings have; final: "
+    "over all seeds of each; best: best at any epoch; most: the one with most seeds.",
 )
-_published = click.option("--published", is_flag=True, help="Show published figures beside.")
+_published = click.option("--published", is_flag=True, help="Add the published figures.")
 _schedule = click.option("--schedule", "schedules", multiple=True, help="Only this schedule; repeatable.")
 _optimizer = click.option("--optimizer", "-O", "optimizers", multiple=True, help="Only this optimizer; repeatable.")
 
@@ -41,7 +41,7 @@ _optimizer = click.option("--optimizer", "-O", "optimizers", multiple=True, help
 @_mode
 @_published
 @click.option("--all", "every", is_flag=True, help="List all settings, the best of each optimizer first.")
-@click.option("--out", "-o", type=_path, help="Write to this file.")
+@click.option("--out", "-o", type=_path, help="File to write.")
 def table(
     folders: tuple[Path, ...],
     problems: tuple[str, ...],
@@ -70,14 +70,14 @@ def table(
 @_optimizer
 @_schedule
 @click.option(
-    "--baselines", multiple=True, type=_path, help="Results to draw behind: a folder, or a table of runs (.csv)."
+    "--baselines", multiple=True, type=_path, help="Results for the background: a folder, or a table of runs (.csv)."
 )
 @_mode
 @_published
-@click.option("--hyperparameter", default="lr", show_default=True, help="That of a sensitivity.")
+@click.option("--hyperparameter", default="lr", show_default=True, help="Hyperparameter of a sensitivity figure.")
 @click.option("--title", default="", help="Heading.")
 @click.option("--theme", type=click.Choice(["light", "dark", "print"]), default="light", show_default=True)
-@click.option("--out", "-o", required=True, type=_path, help="The file: .png, .svg, .pdf or .tex.")
+@click.option("--out", "-o", required=True, type=_path, help="File to write: .png, .svg, .pdf or .tex.")
 def plot(
     folders: tuple[Path, ...],
     kind: str,
@@ -88,7 +88,7 @@ def plot(
     out: Path,
     **options: Any,
 ) -> None:
-    """Draw learning curves, sensitivity, speed, or how runs ended."""
+    """Draw learning curves, sensitivity, speed or final performance."""
     from cockpit.plots.bench import figure
     from cockpit.results.tables import only
 
@@ -99,7 +99,7 @@ def plot(
 
 @click.command("import")
 @click.argument("source", type=_path)
-@click.option("--out", "-o", required=True, type=_path, help="The folder of results to add to.")
+@click.option("--out", "-o", required=True, type=_path, help="Folder of results to add to.")
 def import_(source: Path, out: Path) -> None:
     """Import results of DeepOBS.
 
@@ -128,14 +128,14 @@ def import_(source: Path, out: Path) -> None:
 
 @click.command()
 @click.argument("optimizer")
-@click.option("--lr", type=float, help="Learning rate; otherwise the optimizer's own.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Another hyperparameter; repeatable.")
+@click.option("--lr", type=float, help="Learning rate; default: the optimizer's.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a hyperparameter; repeatable.")
 @click.option("--problem", default="mnist_mlp", show_default=True)
 @click.option("--epochs", type=click.IntRange(min=1), default=3, show_default=True)
 @click.option("--runs", type=click.IntRange(min=1), default=5, show_default=True)
 @click.option("--batch-size", type=click.IntRange(min=1), default=128, show_default=True)
-@click.option("--data-dir", type=_path, help="Where the data are; otherwise $COCKPIT_DATA.")
-@click.option("--device", help="cpu, cuda, cuda:1, ...; otherwise a GPU if there is one.")
+@click.option("--data-dir", type=_path, help="Folder of the data; default: $COCKPIT_DATA.")
+@click.option("--device", help="cpu, cuda, cuda:1, ...; default: a GPU if there is one.")
 def runtime(optimizer: str, lr: float | None, settings: Sequence[str], data_dir: Path | None, **options: Any) -> None:
     """Compare the training time of OPTIMIZER with that of SGD."""
     from cockpit.bench.optimizers import choose
@@ -155,7 +155,7 @@ COMMANDS: list[click.Command] = [table, plot, import_, runtime]
 
 
 def _given(folders: Sequence[Path]) -> "list[Result]":
-    """The results in the folders; an empty place is an error with a hint."""
+    """Return the results in the folders; raise an error if there are none."""
     from cockpit.core.errors import CockpitError
 
     places = list(folders) or [default_folder()]
@@ -174,7 +174,7 @@ def _apart(results: "Sequence[Result]") -> "tuple[list[Result], list[Result]]":
 
 
 def _read(places: Sequence[Path], batch_losses: bool = False) -> "list[Result]":
-    """Everything that is in the places; what cannot be read is said and left out."""
+    """Return all results in the folders; warn of what cannot be read, and leave it out."""
     from cockpit.results import deepobs, folder
 
     found: list[Result] = []
@@ -190,7 +190,7 @@ def _read(places: Sequence[Path], batch_losses: bool = False) -> "list[Result]":
 
 
 def _width() -> int | None:
-    """The width of the terminal; None where the output goes elsewhere."""
+    """Return the width of the terminal; None if the output goes to a file or pipe."""
     import shutil
     import sys
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 WHAT = "FILE is a study file (`cockpit bench sweep --example` prints one), FOLDER the folder of a sweep."
 _path = click.Path(path_type=Path)
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _example(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -24,21 +24,21 @@ def _example(context: click.Context, parameter: click.Parameter, wanted: bool) -
         context.exit()
 
 
-@click.command(epilog="FILE is a study file. Stopped at any moment, the same command goes on where it stopped.")
+@click.command(epilog="FILE: a study file. A sweep may be stopped at any moment; the same command continues it.")
 @click.argument("file", type=_path)
-@click.option("--dry-run", is_flag=True, help="Only say what is to be done.")
-@click.option("--retry-failed", is_flag=True, help="Train runs again that failed.")
-@click.option("--workers", type=click.IntRange(min=0), help="Processes; otherwise one for each core or GPU. 0: none.")
-@click.option("--device", help="cpu, cuda, cuda:1, ...; otherwise GPUs if there are any.")
-@click.option("--out", type=_path, help="Folder of the results; otherwise $COCKPIT_RUNS or runs, /sweeps/NAME.")
-@click.option("--data-dir", type=_path, help="Where the data are; otherwise $COCKPIT_DATA.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@click.option("--retry-failed", is_flag=True, help="Train failed runs again.")
+@click.option("--workers", type=click.IntRange(min=0), help="Processes; 0: none. Default: one per core or GPU.")
+@click.option("--device", help="cpu, cuda, cuda:1, ...; default: GPUs if there are any.")
+@click.option("--out", type=_path, help="Folder; default: $COCKPIT_RUNS/sweeps/NAME or runs/sweeps/NAME.")
+@click.option("--data-dir", type=_path, help="Folder of the data; default: $COCKPIT_DATA.")
 @click.option("--no-download", is_flag=True, help="Never download data.")
 @click.option(
     "--example", is_flag=True, is_eager=True, expose_value=False, callback=_example, help="Print a study file."
 )
 @_json
 def sweep(file: Path, dry_run: bool, as_json: bool, **options: Any) -> None:
-    """Compare optimizers on problems, each tuned with the same budget, as FILE says."""
+    """Tune optimizers with the same budget each, and compare them."""
     from cockpit.bench.sweep import carrying
     from cockpit.bench.sweep.telling import lines, planned
 
@@ -55,10 +55,10 @@ def sweep(file: Path, dry_run: bool, as_json: bool, **options: Any) -> None:
 
 @click.command(epilog=WHAT)
 @click.argument("what", type=_path, metavar="FILE|FOLDER")
-@click.option("--runs", is_flag=True, help="With --json: every result, too.")
+@click.option("--runs", is_flag=True, help="With --json: add every result.")
 @_json
 def status(what: Path, runs: bool, as_json: bool) -> None:
-    """Say how far a sweep is."""
+    """Show the progress of a sweep."""
     from cockpit.bench.sweep.living import living
     from cockpit.bench.sweep.telling import lines
     from cockpit.results.sweeps.status import status as tell
@@ -73,9 +73,9 @@ def status(what: Path, runs: bool, as_json: bool) -> None:
 @click.command(epilog=WHAT)
 @click.argument("what", type=_path, metavar="FILE|FOLDER")
 @click.option("--format", type=click.Choice(["json"]), default="json", show_default=True)
-@click.option("--out", "-o", type=_path, help="Write to this file.")
+@click.option("--out", "-o", type=_path, help="File to write.")
 def report(what: Path, format: str, out: Path | None) -> None:
-    """Show how the optimizers of a sweep compare."""
+    """Compare the optimizers of a sweep."""
     from cockpit.core.errors import CockpitError
     from cockpit.results.sweeps import cells
 
