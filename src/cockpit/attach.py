@@ -78,9 +78,9 @@ def watch(
         every: Interval in steps, or a schedule step -> bool. None: as often as ``budget`` allows.
         budget: Share of the training time that tracking may cost, in (0, 1].
         grace: Seconds of tracking that are free at the start.
-        run: Folder of the run. None: ``runs/<time>-<model>``. False: in memory only. A run in the folder is continued
+        run: Folder of the run. None: ``runs/<time>-<name>``. False: in memory only. A run in the folder is continued
             from ``step``; if ``step`` is 0, the new run replaces it.
-        name: Name of the run. None: the name of its folder.
+        name: Name of the run. None: that of its folder.
         batch_axis: Axis of the model's inputs and outputs that counts samples.
         batch_size: Samples in each backward pass: a number, or a callable of the model's arguments. None: read from the
             inputs.
@@ -110,13 +110,14 @@ def watch(
             settings.programs.replayer, settings.programs.curved = Studio(), Studio()
         settings.programs.taped = not on_gpu and native.problem() is None
         settings.programs.patience = 1 if every is not None or grace >= 1 else PATIENCE
-    folder = None if _disabled() else choose_folder(run, type(model).__name__)
+    folder = None if _disabled() else choose_folder(run, name or type(model).__name__)
     _close_earlier(model)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
     _watched[inner_model(model)] = ref(pit)
     if folder is not None:
         known = describe(model, optimizers, loss_fn, chosen, schedule, steps)
         pit.record(folder, known if name is None else {**known, "name": str(name)})
+    pit.name = str(name) if name is not None else pit.name if pit.folder is None else pit.folder.name
     return pit
 
 
@@ -133,6 +134,7 @@ class Watch:
         settings: Settings,
         step: int,
     ) -> None:
+        self.name = type(model).__name__  #: name of the run
         self.step = step  #: number of the current step
         self._first = step
         self._model, self._optimizers, self._loss_fn = model, optimizers, loss_fn
@@ -243,9 +245,8 @@ class Watch:
 
     def source(self) -> Recorded:
         """Return what was recorded so far as series, for panels and plots."""
-        name = type(self._model).__name__ if self.folder is None else self.folder.name
         self._tracker.settle()
-        return Recorded(self._tracker.journal, name, reached=self.step)
+        return Recorded(self._tracker.journal, self.name, reached=self.step)
 
     def close(self) -> None:
         """Stop watching, remove all hooks and finish the run; a second call does nothing."""

@@ -26,8 +26,8 @@ def test_alpha_says_of_how_many_steps_it_speaks() -> None:
     shown = panel([of("Alpha", sparse, learning_rate={0: 0.1})], "alpha")
     assert shown.note.startswith("last 20 tracked steps: median 0.3")
     labels = {one["name"]: one.get("value") for one in shown.spec["params"]}
-    assert labels["mean_all"] == " 41 steps, mean 0.315"
-    assert labels["mean_last"] == " 20 steps, mean 0.33"
+    assert labels["mean_all"] == " 41, mean 0.315"
+    assert labels["mean_last"] == " 20, mean 0.33"
 
 
 def test_nothing_is_suggested_from_a_handful_of_steps() -> None:

@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -16,6 +18,7 @@ from cockpit.dashboard.fleet import Fleet
 from cockpit.dashboard.guard import Guard
 from cockpit.dashboard.query import Query, read
 from cockpit.dashboard.scripts import Scripts
+from cockpit.plots.artist import Artist
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -39,17 +42,22 @@ def create_app(folder: Path, token: str | None = None) -> Guard:
         ) from error
     fleet, scripts = Fleet(folder), Scripts()
     threading.Thread(target=fleet.listing, name="cockpit-listing", daemon=True).start()  # read before it is asked for
-    events = Events(fleet)
+    events, artist = Events(fleet), Artist()
     routes = [
         Route("/", _static("index.html")),
         Route("/vega.js", _script(scripts)),
         Route("/api/events", _events(events)),
         *(Route(f"/api/{name}", _data(fleet, name)) for name in ANSWERS),
-        Route("/api/figure", _file(fleet, download.figure)),
+        Route("/api/figure", _file(fleet, partial(download.figure, artist), asyncio.Lock())),
         Route("/api/data", _file(fleet, download.data)),
         Route("/static/{name}", _static()),
     ]
-    return Guard(Starlette(routes=routes), token, on_close=events.close)
+
+    def close() -> None:
+        events.close()
+        artist.close()
+
+    return Guard(Starlette(routes=routes), token, on_close=close)
 
 
 def _static(always: str = "") -> Callable[..., Any]:
@@ -107,7 +115,9 @@ def _data(fleet: Fleet, name: str) -> Callable[..., Any]:
     return answer
 
 
-def _file(fleet: Fleet, make: Download) -> Callable[..., Any]:
+def _file(fleet: Fleet, make: Download, turn: asyncio.Lock | None = None) -> Callable[..., Any]:
+    """Send what ``make`` gives; with a turn one after the other: those that wait take no thread from other requests."""
+
     def send(query: Query) -> "Response":
         from starlette.responses import Response
 
@@ -116,7 +126,8 @@ def _file(fleet: Fleet, make: Download) -> Callable[..., Any]:
         return Response(content, media_type=media, headers=headers)
 
     async def answer(request: "Request") -> "Response":
-        return await asyncio.to_thread(_asked, request, send)
+        async with turn or nullcontext():
+            return await asyncio.to_thread(_asked, request, send)
 
     return answer
 

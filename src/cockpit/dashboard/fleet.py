@@ -3,13 +3,15 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from cockpit import store
 from cockpit.core.errors import CockpitError
+from cockpit.dashboard.summaries import Summaries
+from cockpit.panels.palette import apart, in_order
 from cockpit.panels.theme import RUNS
 from cockpit.results import folder as results
 from cockpit.store.run import StoredRun
@@ -39,6 +41,7 @@ class Fleet:
         self._due = float("-inf")
         self._open: OrderedDict[str, _Held] = OrderedDict()
         self._colours: dict[str, str] = {}
+        self.summaries = Summaries(self)
 
     def listing(self) -> list[store.RunInfo]:
         """All runs, newest first."""
@@ -64,9 +67,12 @@ class Fleet:
     def colour(self, ident: str) -> str:
         """The colour of a run: given in the order of starting, and kept."""
         if ident not in self._colours:
-            for info in reversed(self.listing()):
-                self._colours.setdefault(info.id, RUNS[len(self._colours) % len(RUNS)])
+            in_order((info.id for info in reversed(self.listing())), self._colours)
         return self._colours.get(ident, RUNS[0])
+
+    def colours(self, idents: Iterable[str]) -> tuple[str, ...]:
+        """The colours of runs that are shown together, no two the same as long as there are enough."""
+        return apart([self.colour(ident) for ident in dict.fromkeys(idents)])
 
     @contextmanager
     def reading(self, idents: Sequence[str]) -> Iterator[list[StoredRun]]:

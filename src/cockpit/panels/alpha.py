@@ -158,7 +158,7 @@ def _spec(runs: Runs, low: float, high: float, top: float, means: list[Row]) -> 
     params = [param("left", low), param("right", high), param("top", top * 1.08)]
     for when in ("all", "last"):
         there = [row for row in means if row["k"] == when]
-        many = f" {there[0]['n']} steps" if len(there) == 1 else " steps"
+        many = f" {there[0]['n']}" if len(there) == 1 else " steps"
         told = ", ".join(number(row["mean"]) for row in there)
         params.append(param(f"mean_{when}", many + (f", mean {told}" if len(runs) < 3 else "")))
     return {"params": params, "encoding": {"x": _x(), "y": _y()}, "layer": layers}
@@ -203,11 +203,11 @@ def over_time(runs: Runs) -> Panel:
         same = {"run": runs.labels[place]}
         few = thin(series, min(runs.points(), 300 if len(found) == 1 else 100), runs.log, runs.view.span)
         inside = np.clip(few.values, *LIMITS)
-        dots += table(step=few.steps, v=inside, **same)
+        dots += table(step=few.steps, v=inside, a=few.values, k="Alpha", **same)
         lines = segments(runs.scalar(place, "Alpha"), runs)
         for line in np.unique(lines):
             part = Series(series.steps[lines == line], series.values[lines == line])
-            medians += _medians(part, runs.log, {**same, "g": int(line)})
+            medians += _medians(part, runs.log, {**same, "g": int(line), "k": "median"})
     facts = []
     for place, _ in found[:1]:
         since = "" if runs.several else runs.since(place, "Alpha")

@@ -80,7 +80,7 @@ export class Stream {
 
   open() {
     if (this.events) return;
-    const events = new EventSource("/api/events");
+    const events = new EventSource("api/events");
     this.events = events;
     events.onopen = () => this.onState(true);
     events.onerror = () => {

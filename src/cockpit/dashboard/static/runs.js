@@ -2,6 +2,7 @@
 
 import { byId, el, svgElement, write } from "./dom.js";
 import { ago, number, whole } from "./format.js";
+import { colourOf } from "./reading.js";
 import { set, state } from "./state.js";
 
 const rows = new Map();
@@ -38,7 +39,7 @@ export function draw() {
 
 function makeRow(id) {
   const row = {
-    check: el("input", { type: "checkbox", onchange: () => toggle(id) }),
+    check: el("input", { type: "checkbox", onchange: () => toggleRun(id) }),
     name: el("bdi", { class: "run-name" }), where: el("bdi", { class: "where", hidden: true }), dot: el("i", { class: "dot" }), when: el("span", { class: "when" }),
     loss: el("span", { class: "loss" }), step: el("span", { class: "step" }),
     spark: svgElement("svg", { class: "spark", viewBox: "0 0 60 18", preserveAspectRatio: "none", "aria-hidden": "true" }),
@@ -57,7 +58,8 @@ function fill(row, run, shared) {
   const place = state.runs.indexOf(run.id);
   row.root.classList.toggle("chosen", place >= 0);
   row.root.classList.toggle("main", place === 0);
-  row.root.style.setProperty("--run", run.colour);
+  const colour = place >= 0 ? colourOf(run) : run.colour;
+  row.root.style.setProperty("--run", colour);
   row.check.checked = place >= 0;
   row.check.setAttribute("aria-label", `Show ${run.name}${shared ? `, ${run.id}` : ""}`);
   row.pick.setAttribute("aria-current", place === 0 ? "true" : "false");
@@ -71,7 +73,7 @@ function fill(row, run, shared) {
   row.loss.classList.toggle("bad", typeof run.loss === "string"); // NaN or inf
   write(row.step, run.step === null ? "no step" : `${whole(run.step)}`);
   write(row.when, run.state === "running" ? "running" : run.state === "finished" ? ago(now - run.updated) : run.state);
-  row.line.setAttribute("stroke", run.colour);
+  row.line.setAttribute("stroke", colour);
   row.line.setAttribute("points", sparkline(run.losses));
 }
 
@@ -92,7 +94,7 @@ function choose(id) {
   document.body.classList.remove("drawer");
 }
 
-function toggle(id) {
+export function toggleRun(id) {
   const rest = state.runs.filter((other) => other !== id);
   if (rest.length === state.runs.length) set({ runs: [...state.runs, id] });
   else if (rest.length) set({ runs: rest });
