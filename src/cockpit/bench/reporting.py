@@ -54,13 +54,13 @@ def table(
     """Tabulate performance, speed and hyperparameters."""
     from cockpit.results import formats, tables
 
-    found = tables.table(tables.only(_given(folders), schedules, optimizers), problems or None, **options)
+    tabulated = tables.table(tables.only(_given(folders), schedules, optimizers), problems or None, **options)
     if format == "text" and out is None:
-        click.echo(formats.text(found, _width()), nl=False)
+        click.echo(formats.text(tabulated, _width()), nl=False)
     elif out is None:
-        click.echo(formats.render(found, format), nl=False)
+        click.echo(formats.render(tabulated, format), nl=False)
     else:
-        _write(out, formats.render(found, format))
+        _write(out, formats.render(tabulated, format))
 
 
 @click.command(epilog=FOLDER)
@@ -93,8 +93,8 @@ def plot(
     from cockpit.results.tables import only
 
     results, behind = _apart(only(_given(folders), schedules, optimizers))
-    made = figure(results, kind, out, behind + _read(baselines), problems=problems or None, **options)
-    click.echo(f"{made}  {made.stat().st_size:,} bytes")
+    written = figure(results, kind, out, behind + _read(baselines), problems=problems or None, **options)
+    click.echo(f"{written}  {written.stat().st_size:,} bytes")
 
 
 @click.command("import")
@@ -104,26 +104,32 @@ def import_(source: Path, out: Path) -> None:
     """Import results of DeepOBS.
 
     SOURCE is a folder or a JSON file of DeepOBS, or a table of its baselines (..._runs.csv or .csv.gz, with
-    ..._curves.csv beside it).
+    ..._curves.csv in the same folder).
     """
     from cockpit.core.errors import CockpitError
     from cockpit.results import folder
 
-    found = [one for one in _read([source], batch_losses=True) if one.source != "cockpit"]
-    if not found:
+    imported = [result for result in _read([source], batch_losses=True) if result.source != "cockpit"]
+    if not imported:
         raise CockpitError(f"{source} holds no results of DeepOBS; give its folder of results, or a table of runs")
-    for one in found:
+    for result in imported:
         rounded = {
             name: float(f"{value:.6g}") if isinstance(value, float) else value
-            for name, value in one.hyperparameters.items()
+            for name, value in result.hyperparameters.items()
         }
-        schedule = {} if one.schedule == "constant" else {"schedule": one.schedule}
-        extras = {"epochs": one.epochs, "batch": one.batch_size, **schedule, **one.variant, "source": one.source}
+        schedule = {} if result.schedule == "constant" else {"schedule": result.schedule}
+        extras = {
+            "epochs": result.epochs,
+            "batch": result.batch_size,
+            **schedule,
+            **result.variant,
+            "source": result.source,
+        }
         folder.write(
-            replace(one, hyperparameters=rounded),
-            run_folder(out, one.problem, one.optimizer, rounded, extras, one.seed),
+            replace(result, hyperparameters=rounded),
+            run_folder(out, result.problem, result.optimizer, rounded, extras, result.seed),
         )
-    click.echo(f"{len(found)} {'result' if len(found) == 1 else 'results'} written below {out}")
+    click.echo(f"{len(imported)} {'result' if len(imported) == 1 else 'results'} written below {out}")
 
 
 @click.command()
@@ -144,10 +150,10 @@ def runtime(optimizer: str, lr: float | None, settings: Sequence[str], data_dir:
     from cockpit.problems._base import Place
 
     choice = choose(optimizer, **hyperparameters(lr, settings))
-    found = estimate(choice, place=Place(data_dir) if data_dir else None, **options)
-    ratio, runs = f"{found.ratio_mean:.2f}", options["runs"]
+    measured = estimate(choice, place=Place(data_dir) if data_dir else None, **options)
+    ratio, runs = f"{measured.ratio_mean:.2f}", options["runs"]
     counted = "a single run" if runs == 1 else f"{runs} runs"
-    ratio += "" if runs == 1 else f" ± {found.ratio_std:.2f}"
+    ratio += "" if runs == 1 else f" ± {measured.ratio_std:.2f}"
     click.echo(f"{choice.name} trains {options['problem']} in {ratio} times the time of SGD ({counted} each)")
 
 
@@ -159,34 +165,34 @@ def _given(folders: Sequence[Path]) -> "list[Result]":
     from cockpit.core.errors import CockpitError
 
     places = list(folders) or [default_folder()]
-    found = _read(places) if folders or places[0].exists() else []
-    if not found:
+    results = _read(places) if folders or places[0].exists() else []
+    if not results:
         where = ", ".join(map(str, places))
         raise CockpitError(f"no results in {where}; make some with `cockpit bench run`, or give another FOLDER")
-    return found
+    return results
 
 
 def _apart(results: "Sequence[Result]") -> "tuple[list[Result], list[Result]]":
-    """Own results in front, imported ones behind them; those of a problem that has no own are in front."""
-    own = {one.problem for one in results if one.source == "cockpit"}
-    behind = [one for one in results if one.source != "cockpit" and one.problem in own]
-    return [one for one in results if one.source == "cockpit" or one.problem not in own], behind
+    """Return results for the front and for the background: imported results, if the problem has any of Cockpit."""
+    problems = {result.problem for result in results if result.source == "cockpit"}
+    behind = [result for result in results if result.source != "cockpit" and result.problem in problems]
+    return [result for result in results if result.source == "cockpit" or result.problem not in problems], behind
 
 
 def _read(places: Sequence[Path], batch_losses: bool = False) -> "list[Result]":
     """Return all results in the folders; warn of what cannot be read, and leave it out."""
     from cockpit.results import deepobs, folder
 
-    found: list[Result] = []
+    results: list[Result] = []
     for place in places:
         if tables := deepobs.tables_at(place):
-            found += deepobs.baseline_tables(*tables)
+            results += deepobs.baseline_tables(*tables)
         if place.suffix not in (".csv", ".gz"):
             there = folder.find(place, batch_losses)
-            found += there
+            results += there
             for problem in there.problems:
                 click.echo(f"Warning: left out: {problem}", err=True)
-    return found
+    return results
 
 
 def _width() -> int | None:
