@@ -26,7 +26,7 @@ log = logging.getLogger("cockpit")
 LIMIT = 64  # steps that may wait; then training waits for the device
 TOGETHER = 48  # steps that are measured in one go: some work is then done once, on what is in the caches
 LATE = 0.05  # seconds that the first of them may wait
-SAMPLED = 16  # the time of a quantity is taken at every so manieth measurement: asking the clock costs as much
+SAMPLED = 16  # every 16th measurement of a quantity is timed: asking the clock costs as much
 ROOM = 2**20  # numbers of steps that are measured at once: 8 MB; with more of them Python is not what takes long
 OURS = "cockpit.quantities."
 

@@ -15,7 +15,7 @@ COMPILING = 5.0  # seconds that kernels for a GPU may take the first time
 
 
 def tier_of(quantity: Quantity) -> int:
-    """How dear a quantity is to a budget; one outside the presets may cost anything."""
+    """Return the tier of a quantity for the budget; outside the presets a quantity may cost anything."""
     return (quantity.cost or Cost.FULL).value
 
 
