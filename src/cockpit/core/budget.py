@@ -1,8 +1,8 @@
 """When to measure, so that watching stays within a share of the training time.
 
-Plain training earns, tracked steps spend. Each tier of cost (see ``kinds.Cost``) has a separate account: expensive tiers
-save while cheap ones are tracked often. An expensive tier includes the cheaper ones and pays only what it adds to them; what
-an account cannot use flows to the others.
+Plain training earns, tracked steps spend. Each tier of cost (see ``kinds.Cost``) has a separate account: expensive
+tiers save while cheap ones are tracked often. An expensive tier includes the cheaper ones and pays only what it adds to
+them; what an account cannot use flows to the others.
 
 What is kept: after ``HORIZON`` steps, ``spent <= grace + share * trained + surprise``, where the surprise is how much
 more than expected the last tracked step of each tier has cost. Before that, early steps may borrow, in all at most what
