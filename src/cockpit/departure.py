@@ -50,7 +50,7 @@ class Departure:
 
 
 def leave_together(departures: Sequence[Departure], block: Block) -> None:
-    """The same as ``leave`` of each, or ``Undefined`` if one of them is unusual."""
+    """Do what ``leave`` does for each; raise ``Undefined`` if any is unusual."""
     lengths = block.lengths()
     ends = block.ends(lengths, START)
     for departure, length, end in zip(departures, lengths.tolist(), ends.T.tolist(), strict=True):
@@ -58,7 +58,7 @@ def leave_together(departures: Sequence[Departure], block: Block) -> None:
 
 
 def arrive_together(departures: Sequence[Departure], block: Block) -> None:
-    """The same as ``arrive`` of each, or ``Undefined`` if one of them is unusual."""
+    """Do what ``arrive`` does for each; raise ``Undefined`` if any is unusual."""
     starts = [departure.end for departure in departures]
     if any(isinstance(start, str) for start in starts):
         raise Undefined("a line never began")

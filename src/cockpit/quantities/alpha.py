@@ -76,7 +76,7 @@ def fit(line: Line) -> tuple[float, float]:
 
 
 def fit_together(lines: Lines) -> tuple[Values, Values]:
-    """The same for several lines, all of them finite and noisy."""
+    """Return w1 and w2 for several lines, all of them finite and noisy."""
     lengths, squares = lines.lengths, lines.lengths * lines.lengths
     (loss, slope, of_loss, of_slope), (loss_then, slope_then, of_loss_then, of_slope_then) = lines.starts, lines.ends
     first, last, of_first, of_last = slope * lengths, slope_then * lengths, of_slope * squares, of_slope_then * squares
@@ -91,7 +91,7 @@ def fit_together(lines: Lines) -> tuple[Values, Values]:
 def _shared(
     first: Number, last: Number, rise: Number, of_first: Number, of_last: Number, of_rise: Number
 ) -> tuple[Number, Number]:
-    """The contradiction among two slopes and a rise, shared in proportion to their variances."""
+    """Share the contradiction among two slopes and a rise in proportion to their variances; return w1 and w2."""
     share = (first + last - 2 * rise) / (of_first + of_last + 4 * of_rise)
     slope = first - of_first * share
     return slope, (last - of_last * share - slope) / 2
