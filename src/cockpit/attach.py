@@ -80,7 +80,7 @@ def watch(
         grace: Seconds of tracking that are free at the start.
         run: Folder of the run. None: ``runs/<time>-<name>``. False: in memory only. A run in the folder is continued
             from ``step``; if ``step`` is 0, the new run replaces it.
-        name: Name of the run. None: that of its folder.
+        name: Name of the run. None: the name of its folder, which is named after the model.
         batch_axis: Axis of the model's inputs and outputs that counts samples.
         batch_size: Samples in each backward pass: a number, or a callable of the model's arguments. None: read from the
             inputs.

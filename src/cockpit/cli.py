@@ -121,8 +121,10 @@ def show(run: Path | None, as_json: bool, follow: bool) -> None:
 @click.option("--step", type=click.IntRange(min=0), help="Step of histograms and gauges; default: the last.")
 @click.option("--from", "first", type=click.IntRange(min=0), help="First step.")
 @click.option("--to", "last", type=click.IntRange(min=1), help="Last step.")
-@click.option("--smooth", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Weight of the past.")
-@click.option("--clock", is_flag=True, help="Draw over the time since the start, not over steps.")
+@click.option(
+    "--smooth", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Weight of earlier values."
+)
+@click.option("--clock", is_flag=True, help="Over the time since the run began, not over steps.")
 @click.option("--y", type=click.Choice(["auto", "log", "linear"]), default="auto", help="Vertical axes.")
 @click.option("--every-value", "every", is_flag=True, help="Draw every value, not the median of noisy curves.")
 @click.option("--layers", help="Only layers whose name matches: text or a regular expression.")

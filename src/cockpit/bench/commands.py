@@ -37,6 +37,7 @@ def bench() -> None:
 @click.option("--no-download", is_flag=True, help="Never download data.")
 @click.option("--device", help="cpu, cuda, cuda:1, ...; default: a GPU if there is one.")
 @click.option("--amp", type=click.Choice(["bf16", "fp16"]), help="Mixed precision.")
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option("--compile", is_flag=True, help="Compile the model.")
 @click.option(
     "--order",

@@ -184,6 +184,7 @@ def _listed(info: RunInfo) -> Answer:
             "steps": info.steps,
             "loss": spoken(info.loss),
             "losses": list(info.losses),
+            "hidden": info.hidden,
         }
     )
 

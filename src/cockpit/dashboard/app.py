@@ -16,6 +16,7 @@ from cockpit.dashboard.api import ANSWERS
 from cockpit.dashboard.events import Events
 from cockpit.dashboard.fleet import Fleet
 from cockpit.dashboard.guard import Guard
+from cockpit.dashboard.manage import BODY, manage
 from cockpit.dashboard.query import Query, read
 from cockpit.dashboard.scripts import Scripts
 from cockpit.plots.artist import Artist
@@ -49,6 +50,7 @@ def create_app(folder: Path, token: str | None = None) -> Guard:
         Route("/api/events", _events(events)),
         *(Route(f"/api/{name}", _data(fleet, name)) for name in ANSWERS),
         Route("/api/figure", _file(fleet, partial(download.figure, artist), asyncio.Lock())),
+        Route("/api/manage", _changes(fleet), methods=["POST"]),
         Route("/api/data", _file(fleet, download.data)),
         Route("/static/{name}", _static()),
     ]
@@ -128,6 +130,20 @@ def _file(fleet: Fleet, make: Download, turn: asyncio.Lock | None = None) -> Cal
     async def answer(request: "Request") -> "Response":
         async with turn or nullcontext():
             return await asyncio.to_thread(_asked, request, send)
+
+    return answer
+
+
+def _changes(fleet: Fleet) -> Callable[..., Any]:
+    """Hide, rename or delete a run; the guard has seen to it that the page itself asks."""
+
+    async def answer(request: "Request") -> "Response":
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > BODY:
+                return _json(request, {"error": f"the request has more than {BODY} bytes"}, 413)
+        return await asyncio.to_thread(_asked, request, lambda query: _json(request, manage(fleet, body)))
 
     return answer
 

@@ -57,6 +57,18 @@ class Fleet:
                     del self._open[gone]
             return self._infos
 
+    def let_go(self, ident: str) -> None:
+        """Close a run that is about to change; whoever reads it now finishes first."""
+        with self._lock:
+            held = self._open.pop(ident, None)
+        if held is not None:
+            with held.lock:
+                pass
+
+    def renew(self) -> None:
+        """Look at the folder anew at the next listing."""
+        self._due = float("-inf")
+
     def info(self, ident: str) -> store.RunInfo:
         """What the listing says about one run."""
         for info in self.listing():
@@ -92,10 +104,7 @@ class Fleet:
 
         The last one changes with the results of a benchmark, which may come without any run.
         """
-        listed = {
-            info.id: f"{info.name} {info.state} {info.updated} {info.reached} {info.loss} {info.steps} {info.started}"
-            for info in self.listing()
-        }
+        listed = {info.id: _mark(info) for info in self.listing()}
         with self._lock:
             held, found = dict(self._open), self._results
         shown = {}
@@ -132,6 +141,12 @@ class Fleet:
             while len(self._open) > OPEN:
                 self._open.popitem(last=False)
             return held
+
+
+def _mark(info: store.RunInfo) -> str:
+    """Changes with what the list shows of a run."""
+    shown = (info.name, info.state, info.updated, info.reached, info.loss, info.steps, info.started, info.hidden)
+    return " ".join(map(str, shown))
 
 
 def _missing(ident: str) -> LookupError:

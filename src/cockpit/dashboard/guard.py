@@ -12,8 +12,10 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+CHANGES = "/api/manage"  # the one address that changes anything
 COOKIE = "cockpit_token"  # with the port behind it: cookies are shared by all ports of a machine
 LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -30,6 +32,10 @@ STRANGER = (
 )
 FOREIGN = (
     "Another page asked for this, and only this page itself may. Open http://127.0.0.1 with the port of `cockpit ui`."
+)
+REMOTE = (
+    "Runs are hidden, renamed and deleted only from the page itself, opened on this machine as http://127.0.0.1 or "
+    "http://localhost (a tunnel by ssh -L is as good)."
 )
 LOCKED = (
     "This page asks for a token. Open the whole address that `cockpit ui` printed when it started; it ends with "
@@ -64,8 +70,10 @@ class Guard:
                 message["headers"] = [*given, *_encoded(HEADERS.items()), *([] if cached else FRESH)]
             await send(message)
 
-        if scope["method"] not in ("GET", "HEAD"):
+        if scope["method"] not in ("GET", "HEAD") and not (scope["method"] == "POST" and scope["path"] == CHANGES):
             await _answer(guarded, 405, "This page only reads; use GET.")
+        elif scope["method"] == "POST" and not _by_hand(scope, headers):
+            await _answer(guarded, 403, REMOTE)
         elif _foreign(headers, scope["path"]):
             await _answer(guarded, 403, FOREIGN)
         elif self.token is None:
@@ -114,6 +122,15 @@ def _same(headers: dict[str, str]) -> bool:
         return origin is None or urlsplit(origin).netloc == headers.get("host")
     except ValueError:  # no address at all
         return False
+
+
+def _by_hand(scope: Scope, headers: dict[str, str]) -> bool:
+    """Whether the page itself asks, in a browser on this machine: no other page can send JSON with its origin."""
+    client = (scope.get("client") or ("",))[0]
+    site = headers.get("sec-fetch-site", "same-origin")
+    own = headers.get("origin") is not None and _same(headers) and site == "same-origin"
+    said = headers.get("content-type", "").partition(";")[0].strip() == "application/json"
+    return own and said and client in LOOPBACK and is_local(headers.get("host", ""))
 
 
 def _foreign(headers: dict[str, str], path: str) -> bool:

@@ -108,4 +108,5 @@ def _listed(info: RunInfo) -> Row:
         "duration": duration,
         "step": info.reached,
         "steps": info.steps,
+        "hidden": info.hidden,
     }

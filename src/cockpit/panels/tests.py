@@ -213,7 +213,7 @@ def _labels(found: list[Radii]) -> list[Spec]:
     first = found[0]
     values = {"norm": first.norm, "inner": first.inner, "ortho": first.ortho}
     return [
-        param(f"label_{key}", f"{key} {number(value)}" if value is not None and len(found) == 1 else key)
+        param(f"label_{key}", f"{key} {value:.2g}" if value is not None and len(found) == 1 else key)
         for key, value in values.items()
     ]
 

@@ -114,6 +114,7 @@ export class Chart {
     for (const [name, value] of Object.entries(wanted)) {
       if (JSON.stringify(this.view.signal(name)) !== JSON.stringify(value)) {
         this.view.signal(name, value);
+        if (/^(label|mean)_/.test(name)) this.view.resize(); // a legend of other words needs another layout
         changed = true;
       }
     }
@@ -193,9 +194,8 @@ function used(spec, found = new Set()) {
 }
 
 // A legend above the picture that is wider than it: each entry gets its part, and is shortened to it.
-const [SYMBOL, LETTER] = [26, 5.4];
-function fitLegends(spec, width) {
-  const words = new Map((spec.params ?? []).map(({ name, value }) => [name, value]));
+const [DASH, SQUARE, LETTER] = [26, 17, 4.9];
+function fitLegends(spec, width, words) {
   const legends = [];
   const look = (part) => {
     if (!part || typeof part !== "object") return;
@@ -204,10 +204,12 @@ function fitLegends(spec, width) {
   };
   look(spec);
   for (const { legend, scale } of legends) {
-    const letters = scale.domain.map((label) => String(words.get(`label_${label}`) ?? `${label}${words.get(`mean_${label}`) ?? ""}`).length);
-    const needed = letters.reduce((sum, count) => sum + count * LETTER + SYMBOL, 0);
-    const room = width - 44; // beside the axis
-    if (needed > room) Object.assign(legend, { labelLimit: Math.max((room / letters.length) - SYMBOL, 24), columnPadding: 4, symbolSize: 60 });
+    const letters = scale.domain.map((label) => String(words[`label_${label}`] ?? `${label}${words[`mean_${label}`] ?? ""}`).length);
+    const symbol = legend.symbolType === "square" ? SQUARE : DASH;
+    const needed = (padding) => letters.reduce((sum, count) => sum + count * LETTER + symbol + padding, 0);
+    const room = width - 36; // beside the axis
+    if (needed(8) > room) Object.assign(legend, { columnPadding: 4, symbolSize: 60 });
+    if (needed(4) > room) legend.labelLimit = Math.max(room / letters.length - symbol - 4, 24);
   }
 }
 
@@ -219,7 +221,7 @@ function prepared(panel, width, height) {
     spec.height = height;
     spec.autosize = { type: "fit", contains: "padding" };
   }
-  fitLegends(spec, width);
+  fitLegends(spec, width, panel.params ?? {});
   for (const param of spec.params ?? []) {
     if (param.name in (panel.params ?? {})) param.value = panel.params[param.name];
     if (param.name === "width") param.value = width;

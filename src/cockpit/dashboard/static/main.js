@@ -8,11 +8,13 @@ import { followZoom } from "./cursor.js";
 import { Deck } from "./deck.js";
 import { Details, Findings } from "./details.js";
 import { byId, icon, write } from "./dom.js";
+import { wireDivider } from "./divider.js";
 import { Focus } from "./focus.js";
 import { help, wireKeys } from "./keys.js";
 import { Layers } from "./layers.js";
+import { wireManage } from "./manage.js";
 import { GONE, Poll, Stream } from "./net.js";
-import { draw as drawRuns, showRuns } from "./runs.js";
+import { draw as drawRuns, showRuns, toggleHidden } from "./runs.js";
 import { habit, remember, set, state, subscribe } from "./state.js";
 import { apply, onTheme, theme, toggleTheme } from "./theme.js";
 import { Table } from "./table.js";
@@ -157,6 +159,9 @@ function wire() {
     });
   }
   wireControls();
+  wireDivider();
+  wireManage(fail);
+  byId("hidden-runs").addEventListener("click", toggleHidden);
   wireKeys({ focus, toggleRuns });
 }
 
@@ -173,6 +178,7 @@ function begin() {
   list.refresh();
   watch();
   document.addEventListener("visibilitychange", watch);
+  window.addEventListener("cockpit-list", refreshAll);
   window.addEventListener("cockpit-refresh", () => data.refresh({ changed: true }));
 }
 

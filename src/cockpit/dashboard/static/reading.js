@@ -62,11 +62,12 @@ export function probe(panel, x, datum) {
     if (!curves.has(key)) curves.set(key, { run: row.run, label: ridges.length ? "elements" : row.k, rows: [] });
     curves.get(key).rows.push(row);
   }
+  const several = new Set([...curves.values()].map(({ run }) => run)).size > 1;
   return [...curves.values()].flatMap(({ run, label, rows }) => {
     const row = rows.findLast((one) => one.x <= x && (one.x2 === undefined || x < one.x2));
     if (!row || (row.x2 === undefined && x > rows.at(-1).x)) return [];
-    const colour = run === undefined ? null : colours.get(run) ?? null;
-    return [{ name: [run, WORDS[label] ?? label ?? panel.title].filter(Boolean).join(" \u00b7 "), value: row.v, colour }];
+    const colour = several ? colours.get(run) ?? null : null;
+    return [{ name: [several ? run : "", WORDS[label] ?? label ?? panel.title].filter(Boolean).join(" \u00b7 "), value: row.v, colour }];
   });
 }
 

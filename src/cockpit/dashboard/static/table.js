@@ -3,7 +3,8 @@
 import { byId, el, write } from "./dom.js";
 import { ago, duration, number, whole } from "./format.js";
 import { colourOf } from "./reading.js";
-import { toggleRun } from "./runs.js";
+import { change, manages, remove } from "./manage.js";
+import { showsHidden, toggleRun } from "./runs.js";
 import { set, state } from "./state.js";
 
 const SHOWN = 400; // rows; more are sorted, and found by the filter
@@ -20,9 +21,12 @@ export class Table {
     this.root = root;
     this.every = el("input", { type: "checkbox", onchange: () => this.draw() });
     this.said = el("span", { class: "of" });
+    const chosen = () => this.rows.filter((row) => state.runs.includes(row.id));
+    this.hides = el("button", { type: "button", class: "plain", onclick: () => change("hide", chosen()) });
+    this.tools = el("span", { class: "choices" }, this.hides, el("button", { type: "button", class: "plain danger", text: "Delete \u2026", onclick: () => remove(chosen()) }));
     this.body = el("div", { class: "scroll table-scroll", tabindex: "0" });
     root.append(el("div", { class: "bar" },
-      el("label", { class: "field", title: "Also what is the same in all runs" }, this.every, el("span", { text: "all settings" })), this.said), this.body);
+      el("label", { class: "field", title: "Also what is the same in all runs" }, this.every, el("span", { text: "all settings" })), this.said, manages && this.tools), this.body);
     byId("filter").addEventListener("input", () => state.tab === "table" && this.draw());
     this.rows = [];
   }
@@ -39,13 +43,16 @@ export class Table {
 
   draw() {
     const wanted = byId("filter").value.trim().toLowerCase();
-    const rows = this.rows.filter((row) => `${row.name} ${row.id} ${row.state}`.toLowerCase().includes(wanted));
+    const rows = this.rows.filter((row) => (!row.hidden || showsHidden()) && `${row.name} ${row.id} ${row.state}`.toLowerCase().includes(wanted));
     const columns = [...FIXED, ...metrics(this.rows), ...settings(this.rows, this.every.checked)];
     const sort = columns.find((column) => column.key === state.sort.replace(/^-/, "")) ?? FIXED[2];
     const down = state.sort === "" || state.sort.startsWith("-");
     const sorted = rows.toSorted((one, other) => order(sort.of(one), sort.of(other), down));
     write(this.said, [`${rows.length} run${rows.length === 1 ? "" : "s"}`, this.waiting ? `${this.waiting} still being read` : "",
       sorted.length > SHOWN ? `the first ${SHOWN} are shown: filter to find others` : ""].filter(Boolean).join(" \u00b7 "));
+    const checked = this.rows.filter((row) => state.runs.includes(row.id)).length;
+    this.tools.hidden = !checked;
+    write(this.hides, `Hide ${checked === 1 ? "the checked run" : `${checked} checked runs`}`);
     const head = el("tr", {}, el("th", { class: "check" }), ...columns.map((column) => this.heading(column, column.key === sort.key, down)));
     const [top, left] = [this.body.scrollTop, this.body.scrollLeft];
     this.body.replaceChildren(el("table", { class: "facts-table runs-table" },
