@@ -17,9 +17,12 @@ CLOSE = 6  # significant digits of a number that is printed
 
 @click.command("optimizers")
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_optimizers(name: str | None, as_json: bool) -> None:
-    """List all optimizers, or say everything about NAME: a name, or package.module:Class."""
+    """List all optimizers, or describe one.
+
+    NAME: a name of the list, or package.module:Class.
+    """
     found = rows() if name is None else [row(name)]
     if as_json:
         click.echo(json.dumps(found, indent=2))

@@ -1,4 +1,4 @@
-"""One measured value: where the measuring side and the reading side meet."""
+"""A measured value: the type that the measuring side and the reading side share."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -11,9 +11,9 @@ _NO_DETAILS: Mapping[str, Any] = {}
 
 
 class Record(NamedTuple):
-    """A quantity's value at a step; ``value`` is None where it is undefined, and ``reason`` says why.
+    """The value of a quantity at a step; if it is undefined, ``value`` is None and ``reason`` says why.
 
-    A tuple, because a dozen are made at every tracked step.
+    A tuple, because every tracked step creates a dozen.
     """
 
     step: int
@@ -27,9 +27,9 @@ class Record(NamedTuple):
 def records(
     steps: Iterable[int], name: str, kind: Kind, values: Iterable[Any], details: Iterable[Mapping[str, Any]] | None
 ) -> list[Record]:
-    """The defined values of one quantity at several steps."""
+    """Return records of a quantity's defined values at several steps."""
     more = repeat(_NO_DETAILS) if details is None else details
     return list(map(_of_fields, zip(steps, repeat(name), repeat(kind), values, repeat(None), more, strict=False)))
 
 
-_of_fields = partial(tuple.__new__, Record)  # thrice as fast as a call of the class
+_of_fields = partial(tuple.__new__, Record)  # three times as fast as calling the class

@@ -131,7 +131,7 @@ class Watch:
         settings: Settings,
         step: int,
     ) -> None:
-        self.name = type(model).__name__  #: what to call the run
+        self.name = type(model).__name__  #: name of the run
         self.step = step  #: number of the current step
         self._first = step
         self._model, self._optimizers, self._loss_fn = model, optimizers, loss_fn

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 WHAT = "FILE is a study file (`cockpit bench sweep --example` prints one), FOLDER the folder of a sweep."
 ENGINES = "Where: local, slurm[:NAME=VALUE,...] (options of submitit), or ray[:ADDRESS]."
 _path = click.Path(path_type=Path)
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _example(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -25,7 +25,7 @@ def _example(context: click.Context, parameter: click.Parameter, wanted: bool) -
         context.exit()
 
 
-@click.command(epilog="FILE is a study file. Stopped at any moment, the same command goes on where it stopped.")
+@click.command(epilog="FILE: a study file. A sweep may be stopped at any moment; the same command continues it.")
 @click.argument("file", type=_path)
 @click.option("--dry-run", is_flag=True, help="Only say what is to be done.")
 @click.option("--retry-failed", is_flag=True, help="Train runs again that failed.")
@@ -40,7 +40,7 @@ def _example(context: click.Context, parameter: click.Parameter, wanted: bool) -
 )
 @_json
 def sweep(file: Path, dry_run: bool, as_json: bool, **options: Any) -> None:
-    """Compare optimizers on problems, each tuned with the same budget, as FILE says."""
+    """Tune optimizers with the same budget each, and compare them."""
     from cockpit.bench.sweep import carrying
     from cockpit.bench.sweep.telling import lines, planned
 
@@ -57,10 +57,10 @@ def sweep(file: Path, dry_run: bool, as_json: bool, **options: Any) -> None:
 
 @click.command(epilog=WHAT)
 @click.argument("what", type=_path, metavar="FILE|FOLDER")
-@click.option("--runs", is_flag=True, help="With --json: every result, too.")
+@click.option("--runs", is_flag=True, help="With --json: add every result.")
 @_json
 def status(what: Path, runs: bool, as_json: bool) -> None:
-    """Say how far a sweep is."""
+    """Show the progress of a sweep."""
     from cockpit.bench.sweep.living import living
     from cockpit.bench.sweep.telling import lines
     from cockpit.results.sweeps.status import status as tell
