@@ -7,7 +7,7 @@ from cockpit.quantities._base import SingleStepQuantity
 
 
 class Distance(SingleStepQuantity):
-    r"""Distance from the start of each parameter, :math:`\|\theta_t - \theta_0\|`."""
+    r"""Distance of each parameter from its start, :math:`\|\theta_t - \theta_0\|`."""
 
     kind = Kind.PER_PARAMETER
     cost = Cost.ECONOMY
@@ -15,7 +15,7 @@ class Distance(SingleStepQuantity):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """The distance."""
+        """The distance from the start."""
         return frozenset({DISTANCE})
 
     def measure(self, step: Observation) -> dict[str, float]:

@@ -6,7 +6,7 @@ from cockpit.quantities._base import SingleStepQuantity
 
 
 class Loss(SingleStepQuantity):
-    r"""The number that is backpropagated, :math:`L`; not finite is recorded as such."""
+    r"""The loss that is backpropagated, :math:`L`; recorded as it is, also if it is not finite."""
 
     cost = Cost.ECONOMY
     deferred = True

@@ -6,7 +6,7 @@ from cockpit.quantities._base import Measured, SingleStepQuantity
 
 
 class Time(SingleStepQuantity):
-    """Seconds since the run began; the detail ``tracking`` is what watching this step has cost so far."""
+    """Seconds since the run began; the detail ``tracking``: seconds that watching this step has cost so far."""
 
     cost = Cost.ECONOMY
     deferred = True

@@ -7,7 +7,7 @@ from cockpit.quantities._base import Moment, TwoStepQuantity
 
 
 class UpdateSize(TwoStepQuantity):
-    r"""Length of the optimizer's step for each parameter, :math:`\|\theta_{t+1} - \theta_t\|`, stored under t."""
+    r"""Length of the optimizer's step of each parameter, :math:`\|\theta_{t+1} - \theta_t\|`, stored at step t."""
 
     kind = Kind.PER_PARAMETER
     cost = Cost.ECONOMY

@@ -9,11 +9,13 @@ import numpy as np
 
 from cockpit.core.errors import CockpitError
 from cockpit.store.contents import READERS
+from cockpit.store.label import label
 from cockpit.store.run import StoredRun
 
 LOSS, POINTS = "Loss", 40
 PASSED_OVER = {"__pycache__", "node_modules", "site-packages"}
 REMEMBERED = 5000  # runs
+LINKED = 2  # levels that are searched behind a link, which may lead anywhere
 
 _guard = threading.Lock()
 _known: dict[Path, StoredRun] = {}
@@ -36,6 +38,8 @@ class RunInfo:
     steps: int | None  # planned
     loss: float | None
     losses: tuple[float, ...]
+    given: str = ""  # the name without a reader's label
+    hidden: bool = False  # left out of lists unless all are asked for
 
 
 def runs(folder: str | Path) -> list[RunInfo]:
@@ -51,12 +55,29 @@ def runs(folder: str | Path) -> list[RunInfo]:
 
 
 def _search(root: Path) -> list[Path]:
-    found = []
-    for place, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in PASSED_OVER]
-        if not READERS.keys().isdisjoint(files):
-            found.append(Path(place))
+    """The folders that hold a run; also through links, as long as the run is not there already."""
+    found, links = _below(root)
+    there = {path.resolve() for path in found} if links else set()
+    for link in links:
+        for path in _below(link, LINKED)[0]:
+            if path.resolve() not in there:
+                there.add(path.resolve())
+                found.append(path)
     return found
+
+
+def _below(root: Path, levels: int | None = None) -> tuple[list[Path], list[Path]]:
+    """The folders below one that hold a run, down to so many levels, and the links to folders."""
+    found, links = [], []
+    for place, folders, files in os.walk(root):
+        here = Path(place)
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in PASSED_OVER]
+        links += [here / name for name in folders if os.path.islink(os.path.join(place, name))]
+        if levels is not None and len(here.relative_to(root).parts) >= levels:
+            folders.clear()
+        if not READERS.keys().isdisjoint(files):
+            found.append(here)
+    return found, links
 
 
 def _info(root: Path, path: Path) -> RunInfo | None:
@@ -74,6 +95,10 @@ def _info(root: Path, path: Path) -> RunInfo | None:
         info = _describe(ident, path, run)
     elif (info.id, info.path, info.updated) != (ident, path, run.updated):
         info = replace(info, id=ident, path=path, updated=run.updated)
+    said = label(path)
+    named = said.name or info.given
+    if (info.name, info.hidden) != (named, said.hidden):
+        info = replace(info, name=named, hidden=said.hidden)
     _told[key] = run.version, info
     return info
 
@@ -85,6 +110,7 @@ def _describe(ident: str, path: Path, run: StoredRun) -> RunInfo:
         id=ident,
         path=path,
         name=run.name,
+        given=run.given_name,
         state=run.state,
         reason=run.reason,
         started=started if isinstance(started, int | float) else None,
