@@ -1,11 +1,12 @@
 """Whether what the samples contributed adds up to the gradient that arrives at a parameter."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, Summed, wide, wide_type
+from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Indexed, Summed, wide, wide_type
 from cockpit.layers.parts import total
 
 ROUNDING = {torch.float64: 1e-9, torch.float32: 2e-5}
@@ -27,32 +28,36 @@ def noise_of(dtype: torch.dtype) -> float:
 
 
 def imbalance(form: AnyForm, arrived: Tensor) -> Tensor:
-    """The length of u^T (sum_n g_n - arrived), with random signs u over the rows of the parameter's matrix.
+    """Its length is that of u^T (sum_n g_n - arrived), with random signs u over the rows of the parameter's matrix.
 
     One row takes a fraction of what all rows take, and a difference of the matrices hides from it by chance alone: of
-    a random difference it is the length, on average.
+    a random difference it has the length, on average. What is there element by element is simply added up.
     """
-    if not form.shape:
-        return (total(form) - arrived).abs()
-    generator = torch.Generator().manual_seed(form.shape[0])
-    signs = torch.randint(2, form.shape[:1], generator=generator, device="cpu") * 2 - 1
-    signs = signs.to(arrived.device, wide_type(form.dtype))
-    expected = torch.tensordot(signs, arrived.to(signs.dtype).reshape(form.shape[0], -1), 1)
-    length: Tensor = torch.linalg.vector_norm(_signed(form, signs) - expected)
-    return length
+    if isinstance(form, Dense) or not form.shape:
+        return total(form) - arrived
+    signs = _signs(form.shape[0], arrived.device, wide_type(form.dtype))
+    return _signed(form, signs) - signs @ arrived.to(signs.dtype).reshape(form.shape[0], -1)
+
+
+@lru_cache(256)
+def _signs(count: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    generator = torch.Generator().manual_seed(count)
+    return (torch.randint(2, (count,), generator=generator, device="cpu") * 2 - 1).to(device, dtype)
 
 
 def _signed(form: AnyForm, signs: Tensor) -> Tensor:
     """u^T sum_n g_n for the form's matrix [rows, rest]."""
     if isinstance(form, Summed):
         return torch.stack([_signed(part, signs) for part in form.parts]).sum(0)
+    if isinstance(form, Factored) and form.row.shape[1] == 1 and form.row.shape[3] == form.shape[0]:
+        row = form.row.reshape(-1, form.shape[0]) @ signs.to(form.row.dtype)  # [N T]
+        return (row @ form.col.reshape(len(row), -1)).to(signs.dtype).mul_(form.factor)
     if isinstance(form, Factored) and form.row.shape[1] * form.row.shape[3] == form.shape[0]:
         row = form.row @ signs.to(form.row.dtype).view(form.row.shape[1], -1, 1)  # [N, G, T, 1]
         return (wide(row).mT @ wide(form.col)).sum((0, 1, 2)) * form.factor
     if isinstance(form, Convolved) and form.groups == 1:
-        response = torch.tensordot(wide(form.response).movedim(2, -1), signs, 1).unsqueeze(2)
+        response = torch.tensordot(form.response.movedim(2, -1), signs.to(form.response.dtype), 1).unsqueeze(2)
         return total(replace(form, shape=(1, *form.shape[1:]), response=response)).reshape(-1)
     if isinstance(form, Indexed):
         return (wide(form.value) * signs[form.index, None]).sum(0)
-    product: Tensor = torch.tensordot(signs, total(form).reshape(form.shape[0], -1), 1)
-    return product
+    return signs @ total(form).reshape(form.shape[0], -1)

@@ -3,7 +3,6 @@
 from functools import cache, partial
 from math import prod
 
-import torch
 from torch import Tensor
 
 from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
@@ -33,9 +32,11 @@ def dot(name: str) -> Statistic:
 
 def _compute(form: Factored, vector: Tensor) -> Tensor:
     row, col = wide(form.row), wide(form.col)
-    matrix = vector.to(form.dtype).reshape(1, row.shape[1], row.shape[3], col.shape[3])
+    matrix = vector.to(form.dtype).reshape(row.shape[1], row.shape[3], col.shape[3])
     if row.shape[3] > col.shape[3]:
-        products = torch.einsum("ngti,ngti->n", row @ matrix, col)
+        row, col, matrix = col, row, matrix.mT
+    if len(matrix) == 1:  # all samples and positions are rows of one product
+        found = (row.reshape(-1, row.shape[3]) @ matrix[0]).view(col.shape)
     else:
-        products = torch.einsum("ngto,ngto->n", col @ matrix.mT, row)
-    return products * form.factor
+        found = row @ matrix
+    return (found * col).sum((1, 2, 3)).mul_(form.factor)

@@ -4,6 +4,7 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from cockpit.engine.statistics._base import At, Rows, Statistic
 from cockpit.engine.statistics.bins import Bins
@@ -41,11 +42,12 @@ def _compared(values: Tensor, bins: Bins, reached: range) -> Tensor:
     """Differences of how many values are at or above each edge."""
     edges = bins.thresholds if values.dtype is torch.float32 else bins.inner
     found = torch.zeros(bins.count, dtype=torch.int64, device=values.device)
-    found[reached.start] = values.numel()
-    for k in reached:
-        more = torch.count_nonzero(values >= edges[k])
-        found[k] -= more
-        found[k + 1] = more
+    if not reached:
+        found[reached.start] = values.numel()
+        return found
+    above = torch.stack([torch.count_nonzero(values >= edges[k]) for k in reached])
+    begin = pad(above, (1, 0), value=values.numel())
+    torch.sub(begin, pad(above, (0, 1)), out=found[reached.start : reached.stop + 1])
     return found
 
 

@@ -1,39 +1,66 @@
 """Squared lengths, in double precision: exact to rounding of the result, without a square of every element in memory.
 
-One running sum of single precision loses four digits over millions of terms; rows of a few thousand are summed in
-single precision, the rows in double.
+On a CPU a running sum of single precision loses four digits over millions of terms: rows of a few thousand are summed
+in single precision, the rows in double. A GPU sums in a tree. Short vectors are asked for together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
 ROW = 8192
+HALF = (torch.float16, torch.bfloat16)
 
 
 def square_rows(matrix: Tensor) -> Tensor:
     """||v_n||^2 of each row, [N]."""
-    if matrix.dtype in (torch.float16, torch.bfloat16):
+    if matrix.dtype in HALF:
         matrix = matrix.float()
+    if _sums_well(matrix, matrix.shape[1]):
+        norms: Tensor = torch.linalg.vector_norm(matrix, dim=1)
+        return norms.double().square()
     body = matrix.shape[1] // ROW * ROW
-    parts = [torch.linalg.vector_norm(matrix[:, body:], dim=1)[:, None]]
-    if body:
-        parts.append(torch.linalg.vector_norm(matrix[:, :body].reshape(len(matrix), -1, ROW), dim=2))
-    return torch.cat(parts, 1).double().square().sum(1)
+    rows = torch.linalg.vector_norm(matrix[:, :body].reshape(len(matrix), -1, ROW), dim=2)
+    rest = torch.linalg.vector_norm(matrix[:, body:], dim=1)
+    return torch.cat([rows, rest[:, None]], 1).double().square().sum(1)
 
 
 def square_norm(vector: Tensor) -> Tensor:
     """||v||^2, on the vector's device."""
-    return square_rows((vector.to_dense() if vector.is_sparse else vector).detach().reshape(1, -1))[0]
+    return square_rows(_plain(vector).reshape(1, -1))[0]
 
 
 def square_norms(vectors: Sequence[Tensor]) -> Tensor:
-    """||v||^2 of each vector, [P]."""
-    return torch.stack([square_norm(vector).to(vectors[0].device) for vector in vectors])
+    """||v||^2 of each vector, [P], on the device of the first."""
+    plain = [_plain(vector) for vector in vectors]
+    alone = {k: square_norm(v) for k, v in enumerate(plain) if v.dtype in HALF or not _sums_well(v, v.numel())}
+    together = [k for k in range(len(plain)) if k not in alone]
+    found = dict(zip(together, torch._foreach_norm([plain[k] for k in together]), strict=True)) if together else {}
+    squares = torch.stack([found[k].to(plain[0].device) for k in together]).double().square() if together else None
+    if squares is not None and not alone:
+        return squares
+    known = alone | (dict(zip(together, squares, strict=True)) if squares is not None else {})
+    return torch.stack([known[k].to(plain[0].device) for k in range(len(plain))])
 
 
 def square_distances(ends: Sequence[Tensor], starts: Sequence[Tensor]) -> Tensor:
-    """||v - w||^2 of each pair, [P]."""
-    pairs = zip(ends, starts, strict=True)
-    return torch.stack([square_norm(v - w.to(v.device)).to(ends[0].device) for v, w in pairs])
+    """||v - w||^2 of each pair, [P], on the device of the first; long ones are subtracted one after the other."""
+    return torch.stack(list(_lengths_between(ends, starts))).double().square()
+
+
+def _lengths_between(ends: Sequence[Tensor], starts: Sequence[Tensor]) -> Iterable[Tensor]:
+    for v, w in zip(ends, starts, strict=True):
+        difference = v - w.to(v.device)
+        if _sums_well(difference, difference.numel()) and difference.dtype not in HALF:
+            yield torch.linalg.vector_norm(difference).to(ends[0].device)
+        else:
+            yield square_norm(difference).sqrt().to(ends[0].device)
+
+
+def _plain(vector: Tensor) -> Tensor:
+    return (vector.to_dense() if vector.is_sparse else vector).detach()
+
+
+def _sums_well(tensor: Tensor, terms: int) -> bool:
+    return tensor.is_cuda or terms <= ROW or tensor.dtype == torch.float64

@@ -88,8 +88,12 @@ def _join(found: Found, s: Statistic, part: Tensor, form: AnyForm, n: slice, pla
         found[s] = part if s not in found else s.join(found[s], part)
         return
     per_sample = s.keeps == "sample"
+    whole = n.start == 0 and n.stop == form.samples and place is ...
+    if whole and s not in found:
+        found[s] = part
+        return
     if s not in found:
         found[s] = part.new_empty((form.samples,) if per_sample else form.shape)
-    whole, where = found[s], n if per_sample else place
+    total, where = found[s], n if per_sample else place
     first = n.start == 0 if not per_sample else place is ... or place.start == 0
-    whole[where] = part if first else s.join(whole[where], part)
+    total[where] = part if first else s.join(total[where], part)

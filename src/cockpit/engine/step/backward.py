@@ -238,6 +238,8 @@ class Backward:
     def finish(self) -> Pass:
         """The gradients are complete: return what was seen."""
         found = self.found
+        if found.off:
+            found.off = dict(zip(found.off, torch._foreach_norm(list(found.off.values())), strict=True))
         if LOSSES in self.needs and self.samples is not None:
             found.shares = shares.shares_of(self.samples, found.loss)
         if self._reduction is not None:
