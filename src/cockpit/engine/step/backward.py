@@ -50,7 +50,7 @@ class Pass:
     forms: dict[str, AnyForm] = field(default_factory=dict)  # kept until the step is over; with the loss scale
     terms: Vectors = field(default_factory=dict)  # of gradients, that no sample contributed
     off: Vectors = field(default_factory=dict)  # how far contributions are from the gradient
-    sum_sq: Vectors = field(default_factory=dict)  # of numbers, what someone reads while the step lasts
+    elements: dict[Need, Vectors] = field(default_factory=dict)  # numbers of every element, while the step lasts
     gradient: Vectors = field(default_factory=dict)  # that arrived where a gradient lay already
 
     @property
@@ -243,7 +243,7 @@ class Backward:
         if LOSSES in self.needs and self.samples is not None:
             found.shares = shares.shares_of(self.samples, found.loss)
         if self._reduction is not None:
-            found.sum_sq = self._reduction.kept
+            found.elements = self._reduction.kept
             self.settings.allowance.spent(found.seen, found.seconds)
         if self._lasting:
             self.settings.allowance.kept(found.held)

@@ -25,6 +25,7 @@ from cockpit.engine.needs import (
     GRADIENT,
     LOSSES,
     SQ_NORM,
+    SUM_SQ,
     UPDATE,
     Diagonal,
     Hist1d,
@@ -88,7 +89,7 @@ class Observation:
         self._dtypes = {name: p.dtype for name, p in self.parameters.items()}
         self._rounding = {name: rounding_of(p, self.half) for name, p in self.parameters.items()}
         self._candidates: list[str] = []
-        self._sum_sq: Vectors = {}
+        self._elements: dict[Need, Vectors] = {}
         self._shares = next((found.shares for found in self.passes if isinstance(found.shares, str)), None)
         if self.passes:
             self.numbers.put(LOSS, torch.stack([found.loss.double() for found in self.passes]).sum())
@@ -142,11 +143,12 @@ class Observation:
         self._candidates = [name for name in self.parameters if name in took_part and name not in structural]
         at_once = len(self.passes) == 1 and all(name in self.passes[0].numbers for name in self._candidates)
         if at_once:
-            rows, self._sum_sq = [self.passes[0].numbers[name] for name in self._candidates], self.passes[0].sum_sq
+            rows = [self.passes[0].numbers[name] for name in self._candidates]
+            self._elements = self.passes[0].elements
         else:
             reduction = Reduction(needs, self.settings.allowance, line, self._diagonals(needs))
             rows = [self._of_parameter(reduction, name) for name in self._candidates]
-            self._sum_sq = reduction.kept
+            self._elements = reduction.kept
         for key, tensor in stacked(rows).items():
             self.numbers.put(key, tensor)
         factor = self.batch_size / self.loss_scale
@@ -202,9 +204,9 @@ class Observation:
     def release(self) -> None:
         """The step is over: let go of everything but the numbers."""
         self.parameters, self.gradient, self.update, self.start = {}, {}, None, {}
-        self.root, self.leaves, self._sum_sq = None, [], {}
+        self.root, self.leaves, self._elements = None, [], {}
         for found in self.passes:
-            found.forms, found.terms, found.numbers, found.sum_sq, found.gradient = {}, {}, {}, {}, {}
+            found.forms, found.terms, found.numbers, found.elements, found.gradient = {}, {}, {}, {}, {}
             known = found.curvature.diagonals
             found.curvature.diagonals = {need: value for need, value in known.items() if isinstance(value, str)}
 
@@ -262,10 +264,15 @@ class Observation:
 
     def sum_sq(self) -> Vectors:
         """sum_n g_n^2, elementwise; while the step lasts."""
+        return self.elements(SUM_SQ)
+
+    def elements(self, key: Need) -> Vectors:
+        """A statistic of every element of each covered parameter; while the step lasts."""
         self._require_samples()
-        if any(name not in self._sum_sq for name in self.names):
+        known = self._elements.get(key, {})
+        if any(name not in known for name in self.names):
             raise Undefined("this statistic was not asked for before the backward pass")
-        return {name: self._sum_sq[name] for name in self.names}
+        return {name: known[name] for name in self.names}
 
     def mean_gradient(self) -> Vectors:
         """mean_n g_n of each covered parameter: the gradient without regularisation terms; while the step lasts."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from cockpit.core.errors import CockpitError
 from cockpit.engine.autograd.allowance import Allowance
 from cockpit.engine.needs import (
     ABS_MAX,
@@ -68,13 +69,16 @@ class Reduction:
     allowance: Allowance
     line: Mapping[str, Tensor] = field(default_factory=dict)  # the direction of the step before, by parameter
     diagonals: Mapping[str, Vectors] = field(default_factory=dict)  # curvature, by its name
-    kept: Vectors = field(default_factory=dict)  # sums of squares that someone reads while the step lasts
+    kept: dict[Need, Vectors] = field(default_factory=dict)  # numbers of every element, while the step lasts
 
     def __post_init__(self) -> None:
         asked = {need: s for need in self.needs if self._known(need) and (s := statistic_of(need)) is not None}
         self.wanted: dict[Need, Statistic] = {SQ_NORM: sq_norm.SQ_NORM, **asked}  # lengths judge whether all is seen
         if self.line:
             self.wanted[LINE] = dot(LINE)
+        for s in self.wanted.values():
+            if any(s == other and s.chunk is not other.chunk for other in self.wanted.values()):
+                raise CockpitError(f"two statistics are called {s.name!r}; give one of them another name")
 
     def _known(self, need: Need) -> bool:
         return not isinstance(need, NoiseToCurvature) or curvature_name(need.diagonal) in self.diagonals
@@ -87,8 +91,9 @@ class Reduction:
         at = At(parameter.detach(), vectors, size)
         found = scan_all(parts, list(self.wanted.values()), at, self.allowance.elements(parameter))
         numbers = {need: found[s] for need, s in self.wanted.items()}
-        if SUM_SQ in numbers:
-            self.kept[name] = numbers.pop(SUM_SQ)
+        for need, s in self.wanted.items():
+            if s.keeps == "element":
+                self.kept.setdefault(need, {})[name] = numbers.pop(need)
         return {**numbers, MEAN_SQ: square_norm(mean)}
 
     def along(self, parts: Sequence[AnyForm], parameter: Tensor, vector: Tensor) -> Tensor:
