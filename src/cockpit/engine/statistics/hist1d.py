@@ -38,12 +38,12 @@ def counts(values: Tensor, bins: Bins) -> Tensor:
 
 def _counts(values: Tensor, bins: Bins) -> Tensor:
     """The same for each row: [rows, bins]."""
-    if values.numel():
+    if values.numel() and not values.is_cuda:  # a GPU is asked once, by the other way
         low, high = torch.stack(torch.aminmax(values)).tolist()
         reached = bins.reached(low, high)
         if len(reached) <= FEW and low == low:
             return _compared(values, bins, reached)
-    return torch.stack([_by_sign(row, bins) for row in values])
+    return _by_sign(values, bins)
 
 
 def _compared(values: Tensor, bins: Bins, reached: range) -> Tensor:
@@ -62,9 +62,16 @@ def _compared(values: Tensor, bins: Bins, reached: range) -> Tensor:
 def _by_sign(values: Tensor, bins: Bins) -> Tensor:
     """Most values are small: their sign decides; only what lies beyond the first edges is looked up."""
     radius, below, above = bins.near_zero
-    beyond = values[values.abs() >= radius]
-    negative = torch.count_nonzero(values < 0) - torch.count_nonzero(beyond < 0)
-    found = torch.bincount(bins.index(beyond), minlength=bins.count)
-    found[below] += negative
-    found[above] += values.numel() - len(beyond) - negative
+    row, place = torch.nonzero(values.abs() >= radius, as_tuple=True)
+    beyond = values[row, place]
+    found = torch.zeros(len(values), bins.count, dtype=torch.int64, device=values.device)
+    found.view(-1).scatter_add_(0, row * bins.count + bins.index(beyond), torch.ones_like(row))
+    negative = torch.count_nonzero(values < 0, dim=1).sub_(_in_row(row, beyond < 0, len(values)))
+    found[:, below] += negative
+    found[:, above] += values.shape[1] - _in_row(row, torch.ones_like(beyond, dtype=torch.bool), len(values)) - negative
     return found
+
+
+def _in_row(row: Tensor, counted: Tensor, rows: int) -> Tensor:
+    """How many are counted in each row."""
+    return torch.zeros(rows, dtype=torch.int64, device=row.device).scatter_add_(0, row, counted.long())
