@@ -11,7 +11,7 @@ from torch import device
 from torch.optim import Optimizer
 
 from cockpit import problems
-from cockpit.bench import rates
+from cockpit.bench import importing, origin, rates
 from cockpit.bench.folders import run_folder
 from cockpit.bench.optimizers import Choice, choose
 from cockpit.bench.seeds import ORDERS
@@ -24,10 +24,12 @@ MEANT: dict[str, tuple[str, ...]] = {
     "hessian": ("quadratic_deep",),
     "label_leak": ("cifar100_",),
     "held_out": ("cifar10_", "svhn_"),
-    "augmented_eval": ("cifar10_", "cifar100_", "svhn_", "imagenet_"),
+    "shuffled_eval": ("quadratic_", "two_d_", "mnist_", "fmnist_", "cifar10_", "cifar100_", "svhn_", "imagenet_"),
     "cut": ("svhn_",),
     "whole_eval": ("tolstoi_char_rnn",),
 }
+
+STUDIED = "quadratic_deep"  # whose order of samples in the study is known
 
 Chosen = str | type[Optimizer] | Choice | Callable[..., Optimizer]
 
@@ -47,6 +49,7 @@ class Plan:
     compile: bool | str
     log_interval: int
     extras: Mapping[str, Any]  # what differs from the problem's own, by the names that a folder has
+    problem_code: str | None = None  # a mark of the problem's code, where that is the user's own
 
     @property
     def title(self) -> str:
@@ -74,13 +77,16 @@ class Plan:
             log_interval=self.log_interval,
             complete=False,
             code=self.choice.code,
+            problem_code=self.problem_code,
+            target=self.problem.target,
+            rule=self.choice.rule,
         )
 
     def settings(self) -> dict[str, Any]:
         """What must be the same for a run to be continued."""
         known = asdict(self.result())
         names = ("problem", "optimizer", "hyperparameters", "seed", "batch_size", "epochs", "schedule", "variant")
-        return {name: known[name] for name in (*names, "log_interval", "code")}
+        return {name: known[name] for name in (*names, "log_interval", "code", "rule", "problem_code")}
 
 
 def make_plan(
@@ -100,9 +106,7 @@ def make_plan(
 ) -> Plan:
     """Look everything up and check it."""
     variant = variant or Variant()
-    own = problems.get(problem) if isinstance(problem, str) else problem
-    if not isinstance(own, Problem):
-        raise CockpitError(f"problem is {problem!r}; give a name or a cockpit.problems.Problem")
+    own = importing.problem(problem)
     if own.name in problems.names() and not _same(own, problems.get(own.name)):
         raise CockpitError(f"{own.name} is the name of another problem, whose runs are known by it; give yours its own")
     _check_variant(variant, own.name)
@@ -124,6 +128,7 @@ def make_plan(
         compile,
         log_interval,
         _extras(own, number, size, schedule, variant, adapted.l2, amp, compile),
+        None if own.name in problems.names() else origin.problem_mark(own),
     )
 
 
@@ -161,6 +166,11 @@ def meant(variant: Variant, problem: str) -> Variant:
 def _check_variant(variant: Variant, problem: str) -> None:
     if variant.order not in ORDERS:
         raise unknown("order of mini-batches", variant.order, ORDERS)
+    if variant.order == "study" and problem != STUDIED:
+        raise CockpitError(
+            f"the study's order of samples is known for {STUDIED} alone, not for {problem}; "
+            "--order fixed gives each seed an order of its own that stays, as there"
+        )
     if problem not in problems.names():  # data of one's own may take it as they like
         return
     for part, names in MEANT.items():
@@ -188,7 +198,7 @@ def _extras(
         "hessian": variant.hessian or None,
         "label_leak": variant.label_leak or None,
         "not_held_out": None if variant.held_out else True,
-        "augmented_eval": variant.augmented_eval or None,
+        "shuffled_eval": variant.shuffled_eval or None,
         "cut": variant.cut or None,
         "whole_eval": variant.whole_eval or None,
         "l2": None if l2 == own.l2 else l2,

@@ -26,6 +26,9 @@ class Result:
     source: str = "cockpit"  # or "deepobs 1.1", "deepobs 1.2", ...
     complete: bool = True
     code: str | None = None  # a mark of the optimizer's code, where that is the user's own
+    rule: int | None = None  # the version of the optimizer's rule, where that is one of cockpit.optimizers
+    problem_code: str | None = None  # the same of the problem
+    target: float | None = None  # convergence performance: what the test metric is to reach
 
     @property
     def metric(self) -> str:

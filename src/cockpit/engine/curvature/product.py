@@ -41,9 +41,9 @@ class HessianProduct:
         with torch.enable_grad():
             grads = self._autograd(self._tops, list(parameters.values()), self._seeds, create_graph=True)
         self._places = [place for place, grad in enumerate(grads) if grad is not None and grad.requires_grad]
-        if any(node.name().endswith("::Error") for node in Graph([grads[k].grad_fn for k in self._places]).nodes):
-            raise Undefined(ONCE)  # autograd would pass over it without a word
         self._grads = [grad for place in self._places if (grad := grads[place]) is not None]
+        if any(node.name().endswith("::Error") for node in Graph([grad.grad_fn for grad in self._grads]).nodes):
+            raise Undefined(ONCE)  # autograd would pass over it without a word
 
     def __call__(self, vectors: Vectors) -> Vectors:
         """Return H v."""
