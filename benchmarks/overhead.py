@@ -15,7 +15,6 @@ import time
 from functools import partial
 
 import torch
-from balance import SHARES, SIZES, counted
 from measuring import Bench, intervals, nets, peaks, quantities, run
 from nets import LARGE
 from ours import TOOL
@@ -84,14 +83,6 @@ def large(bench: Bench) -> None:
         bench.memory(net, bench.presets)
 
 
-def histograms(bench: Bench) -> None:
-    """Counting, by how much of the histogram the gradients fill."""
-    for what in SIZES:
-        for share in SHARES:
-            measure = partial(counted, what, share, Clock(bench.device), bench.effort.rounds, bench.device)
-            bench.cell(measure, kind="histogram", net="3c3d", optimizer="", what=what, share=share)
-
-
 GROUPS = {
     "nets": nets,
     "quantities": quantities,
@@ -99,7 +90,6 @@ GROUPS = {
     "memory": peaks,
     "budget": budget,
     "large": large,
-    "histograms": histograms,
 }
 
 if __name__ == "__main__":

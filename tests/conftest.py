@@ -13,8 +13,6 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 import torch
 
-from cockpit.engine import native
-
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: Ctrl-C would not reach any program
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -26,12 +24,3 @@ def _runs_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ["COCKPIT_RUNS"] = str(tmp_path_factory.mktemp("runs"))
     yield
     del os.environ["COCKPIT_RUNS"]
-
-
-@pytest.fixture(params=["compiled", "plain"])
-def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once with compiled loops, once with torch's operations, as where there is no compiler."""
-    if request.param == "plain":
-        monkeypatch.setattr(native, "library", lambda: None)
-    elif native.problem() is not None:
-        pytest.skip(f"no compiled loops: {native.problem()}")

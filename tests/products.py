@@ -1,10 +1,10 @@
 """Products with the Hessian of a cross entropy, of nets that are chains of layers."""
 
 import torch.nn.functional as F
+from cockpit.engine.tangents import TangentProduct, chain_of
 from torch import Tensor, nn
 
 from cockpit.engine.autograd.graph import Graph
-from cockpit.engine.tangents import TangentProduct, chain_of
 
 
 def product_of(model: nn.Module, x: Tensor, y: Tensor) -> tuple[Tensor, TangentProduct]:

@@ -29,10 +29,10 @@ from tests.small import (
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from cockpit.attach import Hook
 from cockpit.core.schedule import linear, logarithmic
-from cockpit.engine import tap
+from cockpit.engine.autograd import tap
 from cockpit.quantities import GradNorm, Loss
+from cockpit.tracking.attach import Hook
 
 FULL = pytest.mark.parametrize("quantities", ["economy", "full"])
 

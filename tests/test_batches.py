@@ -22,8 +22,8 @@ from tests.small import (
 )
 from torch import Tensor, nn
 
-from cockpit.attach import Watch
 from cockpit.core.errors import CockpitError
+from cockpit.tracking.attach import Watch
 
 SAMPLES = ("NormTest", "InnerTest", "OrthoTest", "GradHist1d")
 INDIVIDUAL = ("Alpha", *SAMPLES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -15,16 +14,11 @@ from tests.watched import all_quantities, variant
 from torch import Tensor, nn
 
 import cockpit
-from cockpit import measurements
 from cockpit.core.histogram import Histogram
-from cockpit.engine import native, recorder
-from cockpit.engine.familiar import FamiliarPass
-from cockpit.engine.program import Program
-from cockpit.engine.taped import Taped
 from cockpit.quantities import HessTrace, TICDiag
 
 SOURCE = Path(cockpit.__file__).parent
-OURS = ("engine", "layers", "quantities")  # and what lies beside them
+OURS = ("engine", "layers", "quantities", "tracking")  # and what lies beside them
 FACTORIES = {"empty", "empty_strided", "zeros", "ones", "full", "tensor", "as_tensor", "asarray", "scalar_tensor"}
 DRAWN = {"rand", "randn", "normal", "linspace", "logspace", "eye", "range"}
 WHOLE = {"arange", "randint", "randperm", "tril_indices", "triu_indices"}  # of integers, whatever the default is
@@ -76,7 +70,6 @@ class Training(NamedTuple):
     quantities: Any = "full"
     steps: int = 8
     momentum: float = 0.5  # without, an update is a multiple of the gradient
-    replayed: bool = False  # as on a GPU
 
 
 def classes() -> Tensor:
@@ -90,7 +83,7 @@ def everything() -> list[Any]:
 
 FLAT, IMAGES = lambda: torch.randn(5, 4), lambda: torch.randn(5, 2, 4, 4)
 TRAININGS = {
-    "perceptron, economy": Training(perceptron, FLAT, classes, quantities="economy", steps=40, momentum=0.0),
+    "perceptron, economy": Training(perceptron, FLAT, classes, quantities="economy", momentum=0.0),
     "perceptron, business": Training(perceptron, FLAT, classes, quantities="business"),
     "perceptron, everything": Training(perceptron, FLAT, classes, quantities=everything),
     "perceptron, squares": Training(perceptron, FLAT, lambda: torch.randn(5, 3), nn.MSELoss),
@@ -99,63 +92,30 @@ TRAININGS = {
     "pooled, everything": Training(pooled, IMAGES, classes, quantities=everything, steps=5),
     "normalised": Training(normalised, IMAGES, classes),
     "tokens": Training(Tokens, lambda: torch.randint(5, (4, 3)), lambda: torch.randint(5, (4, 3))),
-    "perceptron, replayed": Training(perceptron, FLAT, classes, quantities="economy", steps=30, replayed=True),
-    "pooled, replayed": Training(pooled, IMAGES, classes, steps=12, replayed=True),
 }
 
 
 class Outcome(NamedTuple):
     records: list[Any]
-    ways: dict[str, int]  # how many steps went each of the quick ways: a fault there only costs time
     weights: list[Tensor]
 
 
 def trained(training: Training, default: Callable[[], None] = lambda: None) -> Outcome:
     """The default is changed when everything of the user's is there."""
-    with torch.random.fork_rng(devices=[]), pytest.MonkeyPatch.context() as patch:
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model, loss_fn, ways = training.net(), training.loss(), Counter[str]()
+        model, loss_fn = training.net(), training.loss()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=training.momentum)
         batches = [(training.inputs(), training.targets()) for _ in range(training.steps)]
-        native._edges.cache_clear()  # made by an earlier run
-        count_ways(patch, ways)
         default()
         wanted = training.quantities if isinstance(training.quantities, str) else training.quantities()
         with cockpit.watch(model, optimizer, loss_fn, quantities=wanted, every=1, run=False) as pit:
-            if training.replayed:
-                pit._tracker.settings.programs.replayer = lambda function, device: function
             for x, y in batches:
                 optimizer.zero_grad()
                 torch.autograd.backward(loss_fn(model(x), y))  # inside Tensor.backward a default device is not heeded
                 optimizer.step()
         records = [told(record) for record in pit.history]
-    return Outcome(records, dict(ways), [value.detach() for value in model.state_dict().values()])
-
-
-def count_ways(patch: pytest.MonkeyPatch, ways: Counter[str]) -> None:
-    patch.setattr(measurements, "LATE", 60.0)
-
-    class Counted(FamiliarPass):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            ways["familiar"] += 1
-
-    patch.setattr(recorder, "FamiliarPass", Counted)
-    for kind in (Taped, Program):
-        observe, name = kind.observe, kind.__name__
-
-        def counted(it: Any, given: Any, observe: Any = observe, name: str = name) -> Any:
-            ways[name] += 1
-            return observe(it, given)
-
-        patch.setattr(kind, "observe", counted)
-    records = measurements.Together.records
-
-    def together(it: measurements.Together) -> Any:
-        ways["together"] += sum(len(group) for group, block in it._groups if block is not None)
-        return records(it)
-
-    patch.setattr(measurements.Together, "records", together)
+    return Outcome(records, [value.detach() for value in model.state_dict().values()])
 
 
 def told(record: Any) -> Any:
@@ -170,7 +130,7 @@ def told(record: Any) -> Any:
 
 
 @cache
-def usual(name: str, compiled: bool) -> Outcome:
+def usual(name: str) -> Outcome:
     return trained(TRAININGS[name])
 
 
@@ -196,27 +156,15 @@ def _restored() -> Iterator[None]:
     torch.set_default_device(None)
 
 
-@pytest.mark.usefixtures("loops", "_restored")
-@pytest.mark.parametrize(
-    ("loops", "default"), [("compiled", double), ("compiled", nowhere), ("plain", rough)], indirect=["loops"]
-)
+@pytest.mark.usefixtures("_restored")
+@pytest.mark.parametrize("default", [double, nowhere, rough])
 @pytest.mark.parametrize("name", TRAININGS)
 def test_another_default_changes_nothing(name: str, default: Callable[[], None]) -> None:
-    expected = usual(name, native.library() is not None)
+    expected = usual(name)
     found = trained(TRAININGS[name], default)
     differences = [pair for pair in zip(found.records, expected.records, strict=True) if pair[0] != pair[1]]
     assert not differences, f"{len(differences)} of {len(expected.records)} records, first {differences[0]}"
-    assert found.ways == expected.ways
     assert all(torch.equal(one, other) for one, other in zip(found.weights, expected.weights, strict=True))
-
-
-def test_the_quick_ways_were_gone() -> None:
-    """Else nothing is said of them above."""
-    if native.problem() is None:
-        ways = usual("perceptron, economy", True).ways
-        assert min(ways[way] for way in ("familiar", "Taped", "together")) > 8
-    ways = usual("perceptron, replayed", native.problem() is None).ways
-    assert min(ways[way] for way in ("Program", "together")) > 8
 
 
 def test_nothing_is_left_unsaid() -> None:

@@ -7,19 +7,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-import torch
 from tests.core.training import Training
 from tests.small import draw, watched
 
-import cockpit
 from cockpit.core.budget import Budget
 from cockpit.core.ledger import ledger
 from cockpit.core.meter import Meter
 from cockpit.core.schedule import linear
-from cockpit.engine import native
-from cockpit.explain import _cost, cost
 from cockpit.store import StoredRun
+from cockpit.tracking.explain import _cost, cost
 
 
 def tracker(schedule: Any, **more: Any) -> Any:
@@ -89,11 +85,3 @@ def test_the_run_keeps_what_was_said(tmp_path: Path) -> None:
     assert found.spent is not None
     assert 0 < found.spent == found.free
     assert re.search(r"Budget: 5% of the training time after 100 s that are free", pit.explain())
-
-
-def test_explain_tells_that_there_is_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "problem", lambda: "there is no C compiler (cc, gcc or clang)")
-    model = torch.nn.Linear(2, 1)
-    with cockpit.watch(model, torch.optim.SGD(model.parameters(), lr=0.1), run=False) as pit:
-        assert "Loops are not compiled on this machine" in pit.explain()
-        assert "there is no C compiler" in pit.explain()

@@ -13,16 +13,17 @@ from torch import nn
 
 import cockpit
 from cockpit.core.guard import entry
-from cockpit.departure import Departure
-from cockpit.engine.capture import Capture
-from cockpit.engine.losses import LossCall
-from cockpit.engine.motion import Motion
-from cockpit.engine.numbers import Numbers
+from cockpit.engine.autograd.loss_calls import LossCall
+from cockpit.engine.autograd.walk import Walk
 from cockpit.engine.observation import Observation
-from cockpit.engine.recorder import Recorder
-from cockpit.recording import Recording
-from cockpit.roster import Roster
-from cockpit.tracker import Tracker
+from cockpit.engine.step.backward import Backward
+from cockpit.engine.step.motion import Motion
+from cockpit.engine.step.numbers import Numbers
+from cockpit.engine.step.recorder import Recorder
+from cockpit.tracking.departure import Departure
+from cockpit.tracking.recording import Recording
+from cockpit.tracking.roster import Roster
+from cockpit.tracking.tracker import Tracker
 
 ENTRIES = [
     (Tracker, "begin"),
@@ -36,7 +37,6 @@ ENTRIES = [
     (Recorder, "alone"),
     (Recorder, "after"),
     (Recorder, "_take_gradient"),
-    (Recorder, "gradient_is_untouched"),
     (Observation, "__post_init__"),
     (Observation, "release"),
     (Motion, "mark"),
@@ -85,9 +85,8 @@ def test_training_goes_on(
     assert all(torch.equal(one, other) for one, other in zip(plain.parameters(), watched.parameters(), strict=True))
 
 
-@pytest.mark.parametrize(("where", "what"), [(Capture, "_take"), (LossCall, "keep")])
+@pytest.mark.parametrize(("where", "what"), [(Walk, "_used"), (Backward, "_ready"), (LossCall, "keep")])
 def test_what_fails_inside_autograd_is_a_reason(where: Any, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COCKPIT_REPLAY", "0")
     model, loss_fn = net(), nn.CrossEntropyLoss()
     optimizer = sgd(model)
 
@@ -95,14 +94,11 @@ def test_what_fails_inside_autograd_is_a_reason(where: Any, what: str, monkeypat
         raise MemoryError("a fault of ours")
 
     with watch(model, optimizer, loss_fn) as pit:
-        if what == "_take":
-            monkeypatch.setattr(where, what, breaks)
-        else:  # torch's own detach runs out of memory
-            monkeypatch.setattr(LossCall, "keep", entry(breaks))
+        monkeypatch.setattr(where, what, breaks if what == "_ready" else entry(breaks))
         train(model, optimizer, loss_fn, draw(4, 4))
     steps = pit.get_output()
     assert all(isinstance(values["Loss"], float) for values in steps.values())
-    assert all(values["NormTest" if what == "_take" else "Alpha"] is None for values in steps.values())
+    assert all(values["Alpha" if where is LossCall else "NormTest"] is None for values in steps.values())
     assert all(record.reason for record in pit.history if record.value is None)
 
 
@@ -142,7 +138,7 @@ def test_a_lost_device_does_not_hide_the_users_error(
     def training() -> None:
         with cockpit.watch(model, optimizer, loss_fn, every=1, run=tmp_path / "run"):
             train(model, optimizer, loss_fn, batches)
-            monkeypatch.setattr(Numbers, "ask", lost)
+            monkeypatch.setattr(Numbers, "send", lost)
             train(model, optimizer, loss_fn, batches)
             raise KeyError("the user's own")
 

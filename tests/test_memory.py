@@ -27,8 +27,11 @@ from tests.small import (
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cockpit.engine import form_statistics as statistics
-from cockpit.engine.form_statistics import Wanted
+from cockpit.engine.statistics._base import At
+from cockpit.engine.statistics.dot import dot
+from cockpit.engine.statistics.scan import scan
+from cockpit.engine.statistics.sq_norm import SQ_NORM
+from cockpit.engine.statistics.sum_sq import SUM_SQ
 from cockpit.layers.forms import CHUNK, Convolved, Factored
 
 MIB = 2**20
@@ -186,17 +189,17 @@ class Largest(TorchDispatchMode):
         return result
 
 
-def test_linear_layers_are_never_formed() -> None:
+def test_vectors_of_linear_layers_are_never_formed() -> None:
     N, O, I = 16, 24, 32  # noqa: E741
     form = Factored((O, I), torch.randn(N, 1, 1, O), torch.randn(N, 1, 1, I))
     theta, v = torch.randn(O, I), torch.randn(O, I)
     with Largest() as largest:
-        found = statistics.compute(form, theta, Wanted(sq_norm=True, sum_sq=True), {"v": v})
+        found = scan(form, [SQ_NORM, SUM_SQ, dot("v")], At(theta, {"v": v}), 2**20)
     assert largest.elements < N * O * I, largest.operation
     g_n = form.form(0, N)
-    torch.testing.assert_close(found.sq_norm, g_n.square().sum((1, 2)))
-    torch.testing.assert_close(found.sum_sq, g_n.square().sum(0))
-    torch.testing.assert_close(found.dots["v"], (g_n * v).sum((1, 2)))
+    torch.testing.assert_close(found[SQ_NORM], g_n.square().sum((1, 2)))
+    torch.testing.assert_close(found[SUM_SQ], g_n.square().sum(0))
+    torch.testing.assert_close(found[dot("v")], (g_n * v).sum((1, 2)))
 
 
 def test_a_convolution_is_formed_in_chunks() -> None:
@@ -204,9 +207,8 @@ def test_a_convolution_is_formed_in_chunks() -> None:
     form = Convolved((O, C, K, K), torch.randn(N, 1, C, 4, 4), torch.randn(N, 1, O, 2, 2), 1, (1, 1), (0, 0), (1, 1))
     assert N * prod(form.shape) > 1.5 * CHUNK
     with Largest() as largest:
-        statistics.compute(
-            form, torch.randn(form.shape), Wanted(sq_norm=True, sum_sq=True), {"v": torch.randn(form.shape)}
-        )
+        at = At(torch.randn(form.shape), {"v": torch.randn(form.shape)})
+        scan(form, [SQ_NORM, SUM_SQ, dot("v")], at, CHUNK)
     assert largest.elements <= CHUNK, largest.operation
 
 
@@ -232,7 +234,7 @@ PROGRAM = """
 import resource, sys, torch
 from torch import nn
 import cockpit
-from cockpit.attach import watch  # the same modules are loaded either way
+from cockpit.tracking.attach import watch  # the same modules are loaded either way
 torch.set_num_threads(1)
 torch.manual_seed(0)
 model = nn.Sequential(

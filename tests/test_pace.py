@@ -9,8 +9,8 @@ import torch
 
 from cockpit.core.budget import Budget
 from cockpit.core.schedule import linear
-from cockpit.pace import Pace, tier_of
 from cockpit.quantities import HessMaxEV, HessTrace, Loss, MeanGSNR
+from cockpit.tracking.pace import Pace, tier_of
 
 QUANTITIES = [Loss(), HessTrace(), HessMaxEV()]
 

@@ -17,8 +17,8 @@ from torch import nn
 import cockpit
 from cockpit.core.errors import CockpitError
 from cockpit.core.histogram import Histogram
-from cockpit.recording import choose_folder
 from cockpit.store import StoredRun, runs
+from cockpit.tracking.recording import choose_folder
 
 
 def trained(folder: Any, steps: int = 6, first: int = 0, **options: Any) -> nn.Module:

@@ -29,9 +29,9 @@ from tests.small import (
 )
 from torch import Tensor, nn
 
-from cockpit.attach import Watch
 from cockpit.core.errors import CockpitError
 from cockpit.core.record import Record
+from cockpit.tracking.attach import Watch
 
 CRITERION = nn.CrossEntropyLoss()
 SAMPLES = ("NormTest", "InnerTest", "OrthoTest")

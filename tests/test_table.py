@@ -12,25 +12,10 @@ from tests.reference import reference_run
 from tests.watched import mismatch, watched_run
 
 from cockpit.core.errors import CockpitError
-from cockpit.core.history import History
-from cockpit.engine import native
-from cockpit.engine.observation import Observation
-from cockpit.engine.occasion import Given
-from cockpit.engine.taped import Taped
-from cockpit.quantities import preset
 
 ROUNDING = 1e-5
 ROUNDED = {"TICDiag[hessian]": 5e-2}  # divides by curvatures close to zero
 RARE = {"lstm_deep": dict.fromkeys(("EarlyStopping", "MeanGSNR"), inf)}  # and by variances close to zero
-FURTHER = ("CABS", "MeanGSNR", "EarlyStopping")  # that need no curvature either
-# rules that ask their node, masks, half precision, several backward passes
-NEVER_AGAIN = {
-    "own_parameters", "two_inputs", "weight_norm", "resnet_instance_norm", "attention_cross",
-    "attention_other_width", "lstm", "lstm_square", "lstm_time_first", "lstm_deep", "tagger_flat",
-    "tagger_flat_time_first", "embedding", "embedding_bag_mean", "embedding_bag_max", "embedding_bag_offsets",
-    "bert", "bert_own_loss", "own_loss_module", "accumulation", "accumulation_batch_norm",
-    "accumulation_uneven", "autocast", "closure_sgd", "closure_lbfgs", "one_sample",
-}  # fmt: skip
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
@@ -47,42 +32,6 @@ def test_right_or_undefined_with_the_reason(case: Case) -> None:
 def test_in_single_precision(case: Case) -> None:
     """What users train in, and what the compiled loops are for: the same table, right to rounding."""
     check(in_single(case), case, ROUNDING)
-
-
-@pytest.mark.skipif(native.problem() is not None, reason=f"no compiled loops: {native.problem()}")
-@pytest.mark.parametrize(
-    "case",
-    [case for case in CASES.values() if case.wrap is None],
-    ids=[name for name, case in CASES.items() if case.wrap is None],
-)
-def test_steps_that_are_made_again(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The batches of a case come back until its steps are written down, where they can be; numbers stay the same."""
-    found: list[History] = []
-    again: list[int] = []
-    observe = Taped.observe
-
-    def observed(tape: Taped, given: Given) -> Observation:
-        again.append(1)
-        return observe(tape, given)
-
-    monkeypatch.setattr(Taped, "observe", observed)
-    for replay in ("0", "1"):
-        monkeypatch.setenv("COCKPIT_REPLAY", replay)
-        long = replace(case, dtype=torch.float32, batches=lambda: 4 * case.batches())
-        try:
-            found.append(watched_run(long, [*preset("economy"), *FURTHER], run=False).history)
-        except CockpitError:
-            assert case.may_refuse
-            return
-    assert bool(again) is (case.name not in NEVER_AGAIN)
-    plain, made = ({(r.step, r.name): r for r in history if r.name != "Time"} for history in found)
-    assert made.keys() == plain.keys()
-    for key, record in plain.items():
-        assert made[key].reason == record.reason, key
-        if isinstance(record.value, float | dict):
-            assert made[key].value == pytest.approx(record.value, rel=1e-3, abs=1e-6, nan_ok=True), key
-        elif record.value is not None:
-            assert abs(made[key].value.counts - record.value.counts).sum() <= 4, key
 
 
 def in_single(case: Case) -> Case:

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 _HOMES = {
-    "watch": "attach",
+    "watch": "tracking.attach",
     "Cockpit": "cockpit",
     "extend": "cockpit",
     "CockpitPlotter": "plots.plotter",

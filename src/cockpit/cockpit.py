@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from cockpit import context
 from cockpit.core.errors import CockpitError
 from cockpit.core.schedule import linear
-from cockpit.engine import tap
+from cockpit.engine.autograd import tap
 from cockpit.engine.needs import LOSSES, Diagonal, per_sample
-from cockpit.engine.settings import Settings
-from cockpit.explain import explain
+from cockpit.engine.step.settings import Settings
 from cockpit.paper_log import write_json
 from cockpit.quantities._base import Quantity
-from cockpit.roster import learning_rates
-from cockpit.tracker import Tracker
+from cockpit.tracking.explain import explain
+from cockpit.tracking.roster import learning_rates
+from cockpit.tracking.tracker import Tracker
 
 
 def extend(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:

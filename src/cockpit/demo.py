@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
 
-from cockpit.attach import Watch, watch
 from cockpit.core.errors import CockpitError
 from cockpit.core.source import Source, Values
 from cockpit.dashboard.server import show, start
@@ -18,7 +17,8 @@ from cockpit.plots.figure import figure
 from cockpit.plots.plotter import CockpitPlotter
 from cockpit.problems.digits import digits, draw
 from cockpit.quantities import preset
-from cockpit.recording import choose_folder
+from cockpit.tracking.attach import Watch, watch
+from cockpit.tracking.recording import choose_folder
 
 BATCH = 64
 EVERY = 2  # steps from one tracked step to the next

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cockpit.attach import Watch, watch
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
 from cockpit.problems._base import Batch, Place, Problem, Variant
 from cockpit.quantities._base import Quantity
+from cockpit.tracking.attach import Watch, watch
 
 
 def small_training(

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 import cockpit
-from cockpit.attach import Watch
 from cockpit.core.errors import Undefined
-from cockpit.engine.line import Line
+from cockpit.engine.step.line import Line
 from cockpit.quantities.alpha import fit
+from cockpit.tracking.attach import Watch
 
 ROWS = ((1, 0, 0), (1, 1, 1), (0, 1, 0), (0, 1, 2))  # loss, loss, slope, slope at the two ends
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cockpit.attach import watch
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 from cockpit.core.schedule import linear
-from cockpit.describe import describe
 from cockpit.store import Writer, create
+from cockpit.tracking.attach import watch
+from cockpit.tracking.describe import describe
 
 PAUSE = 2.0  # seconds from one look at the losses to the next: each look waits for the device
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from cockpit.engine.statistics._base import Statistic
 from cockpit.engine.statistics.bins import Bins
 
 SQ_NORM = "sq_norm"  # ||g_n||^2
@@ -63,14 +64,14 @@ class SignalToNoise:
     epsilon: float = 0.0
 
 
-Need = str | Hist1d | Hist2d | Diagonal | Trace | NoiseToCurvature | SignalToNoise
+Need = str | Hist1d | Hist2d | Diagonal | Trace | NoiseToCurvature | SignalToNoise | Statistic
 
 PER_SAMPLE = (SQ_NORM, DOT_GRAD, SUM_SQ, ABS_MAX, LINE)
 
 
 def per_sample(needs: frozenset[Need]) -> bool:
     """Whether any need is about individual gradients."""
-    return any(need in PER_SAMPLE or isinstance(need, Hist1d | Hist2d) for need in needs)
+    return any(need in PER_SAMPLE or isinstance(need, Hist1d | Hist2d | Statistic) for need in needs)
 
 
 def double_backward(needs: frozenset[Need]) -> bool:

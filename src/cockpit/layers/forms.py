@@ -116,29 +116,37 @@ class Convolved:
     def form(self, begin: int, end: int, scratch: Scratch | None = None) -> Tensor:
         """Return g_n for n in [begin, end)."""
         scratch = scratch or Scratch()
-        row, col = self.factors(begin, end, scratch)
+        halves = self.response.is_cuda and self.response.dtype in HALF and self.response.dtype == self.signal.dtype
+        row, col = self.factors(begin, end, scratch, halves)
         with as_convolutions(row):
             return product(row, col.mT, self.factor, scratch).view(end - begin, *self.shape)
 
-    def factors(self, begin: int, end: int, scratch: Scratch) -> tuple[Tensor, Tensor]:
-        """Return the matrices [n * G, O / G, T] and [n * G, I, T] whose product is g_n, without the factor."""
-        response, shape = wide(self.response[begin:end]), self.shape
+    def factors(self, begin: int, end: int, scratch: Scratch, as_they_are: bool = False) -> tuple[Tensor, Tensor]:
+        """Return the matrices [n * G, O / G, T] and [n * G, I, T] whose product is g_n, without the factor.
+
+        Half precision is widened, unless they are to be left as they are.
+        """
+        response, signal, shape = self.response[begin:end], self.signal[begin:end], self.shape
+        response = response if as_they_are else wide(response)
         row = response.transpose(1, 2).reshape(-1, shape[0] // self.groups, self.positions)
-        patches = self._patches(self.signal[begin:end], scratch)
+        patches = self._patches(signal, scratch, as_they_are)
         return row, patches.reshape(row.shape[0], prod(shape[1:]), self.positions)
 
-    def _patches(self, signal: Tensor, scratch: Scratch) -> Tensor:
+    def _patches(self, signal: Tensor, scratch: Scratch, as_they_are: bool) -> Tensor:
         """What each element of the kernel sees: [n, C, *kernel, images, *positions]."""
         kernel, positions = self.shape[2:], self.response.shape[3:]
         if set(kernel + self.stride) == {1} and not any(self.padding) and signal.shape[3:] == positions:
-            return wide(signal).transpose(1, 2)
-        view = self._padded(signal, scratch) if any(self.padding) else signal
+            return (signal if as_they_are else wide(signal)).transpose(1, 2)
+        if as_they_are:
+            view = torch.nn.functional.pad(signal, [pad for size in reversed(self.padding) for pad in (size, size)])
+        else:
+            view = self._padded(signal, scratch) if any(self.padding) else signal
         for axis, (size, step, spread) in enumerate(zip(kernel, self.stride, self.dilation, strict=True), start=3):
             view = view.unfold(axis, spread * (size - 1) + 1, step)[..., ::spread]
             view = view.narrow(axis, 0, positions[axis - 3])  # a stride may leave a rest that nothing saw
         spatial = len(positions)
         view = view.permute(0, 2, *range(3 + spatial, 3 + 2 * spatial), 1, *range(3, 3 + spatial))
-        return scratch.take("patches", tuple(view.shape), signal).copy_(view)
+        return view if as_they_are else scratch.take("patches", tuple(view.shape), signal).copy_(view)
 
     def _padded(self, signal: Tensor, scratch: Scratch) -> Tensor:
         spatial = signal.shape[3:]

@@ -5,7 +5,7 @@ and a line in ``quantities/__init__.py``. Store, panels and exporters dispatch o
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
@@ -16,7 +16,6 @@ from cockpit.core.errors import CockpitError
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Cost, Kind
 from cockpit.core.schedule import Schedule
-from cockpit.engine.block import Block
 from cockpit.engine.needs import Need
 from cockpit.engine.observation import Observation
 
@@ -37,14 +36,6 @@ class Measured:
 
     value: Value
     details: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """The values of several steps, to be recorded as they are, with what belongs to each."""
-
-    values: Sequence[Value]
-    details: Sequence[Mapping[str, Any]] | None = None
 
 
 class Quantity(ABC):
@@ -82,10 +73,6 @@ class Quantity(ABC):
     @abstractmethod
     def measure(self, step: Observation) -> Value | Measured:
         """Return the value, or raise ``Undefined`` with the reason; reads only, never writes to the model."""
-
-    def measure_together(self, block: Block) -> Series | None:
-        """Return what ``measure`` gives for each step of a block; None, or ``Undefined``: ask it for each of them."""
-        return None
 
     def should_compute(self, global_step: int) -> bool:
         """Whether the quantity is tracked at this step; without a schedule of its own, always."""

@@ -1,20 +1,13 @@
 """Alpha."""
 
 from math import isfinite
-from typing import TypeVar
-
-import numpy as np
 
 from cockpit.core.errors import Undefined
 from cockpit.core.kinds import Cost
-from cockpit.engine.block import Block, Lines, finite
-from cockpit.engine.line import Line
 from cockpit.engine.needs import LINE, LOSSES, UPDATE, Need
-from cockpit.engine.numbers import Values
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import Measured, Series, TwoStepQuantity
-
-Number = TypeVar("Number", float, Values)  # of one line, or of several
+from cockpit.engine.step.line import Line
+from cockpit.quantities._base import Measured, TwoStepQuantity
 
 
 class Alpha(TwoStepQuantity):
@@ -46,16 +39,6 @@ class Alpha(TwoStepQuantity):
             raise Undefined("the step began at the bottom of the parabola")
         return Measured(-2 * curvature / slope - 1, details)
 
-    def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
-        if block.lines is None:
-            raise Undefined("the steps before were not all tracked")
-        slope, curvature = fit_together(block.lines)
-        alpha = finite(np.where(curvature <= 0, -1.0, -2 * curvature / slope - 1))
-        numbers = zip(block.lines.lengths.tolist(), slope.tolist(), curvature.tolist(), strict=True)
-        details = [{"length": length, "slope": w1, "curvature": w2} for length, w1, w2 in numbers]
-        return Series(alpha.tolist(), details)
-
 
 def fit(line: Line) -> tuple[float, float]:
     """Return w1 and w2 of the parabola over the unit interval (tau in units of the step's length).
@@ -75,22 +58,9 @@ def fit(line: Line) -> tuple[float, float]:
     return _shared(first, last, rise, of_first / largest, of_last / largest, of_rise / largest)  # none too small to add
 
 
-def fit_together(lines: Lines) -> tuple[Values, Values]:
-    """The same for several lines, all of them finite and noisy."""
-    lengths, squares = lines.lengths, lines.lengths * lines.lengths
-    (loss, slope, of_loss, of_slope), (loss_then, slope_then, of_loss_then, of_slope_then) = lines.starts, lines.ends
-    first, last, of_first, of_last = slope * lengths, slope_then * lengths, of_slope * squares, of_slope_then * squares
-    rise, of_rise = loss_then - loss, of_loss + of_loss_then
-    finite(np.array([first, last, of_first, of_last, rise, of_rise]))
-    largest = np.maximum(np.maximum(of_first, of_last), of_rise)
-    if (largest <= 0).any():
-        raise Undefined("a line has no noise")
-    return _shared(first, last, rise, of_first / largest, of_last / largest, of_rise / largest)
-
-
 def _shared(
-    first: Number, last: Number, rise: Number, of_first: Number, of_last: Number, of_rise: Number
-) -> tuple[Number, Number]:
+    first: float, last: float, rise: float, of_first: float, of_last: float, of_rise: float
+) -> tuple[float, float]:
     """The contradiction among two slopes and a rise, shared in proportion to their variances."""
     share = (first + last - 2 * rise) / (of_first + of_last + 4 * of_rise)
     slope = first - of_first * share

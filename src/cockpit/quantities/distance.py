@@ -1,10 +1,9 @@
 """Distance."""
 
 from cockpit.core.kinds import Cost, Kind
-from cockpit.engine.block import Block
 from cockpit.engine.needs import DISTANCE, Need
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import Series, SingleStepQuantity
+from cockpit.quantities._base import SingleStepQuantity
 
 
 class Distance(SingleStepQuantity):
@@ -22,7 +21,3 @@ class Distance(SingleStepQuantity):
     def measure(self, step: Observation) -> dict[str, float]:
         """Return the distance of each parameter."""
         return step.norms(DISTANCE)
-
-    def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
-        return Series(block.norms(DISTANCE))

@@ -6,11 +6,10 @@ from cockpit.core.errors import CockpitError, Undefined
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Cost, Kind
 from cockpit.core.schedule import Schedule
-from cockpit.engine.block import Block, finite
 from cockpit.engine.needs import SQ_NORM, Hist1d, Hist2d, Need
 from cockpit.engine.observation import Observation
 from cockpit.engine.statistics.bins import Bins
-from cockpit.quantities._base import Series, SingleStepQuantity
+from cockpit.quantities._base import SingleStepQuantity
 from cockpit.quantities.bin_adaptation import BinAdaptation, NoAdaptation, Range
 
 
@@ -47,13 +46,6 @@ class _GradHist(SingleStepQuantity):
                 self._axes[place] = Bins(self._axes[place].count, *policy.measure(step))
                 self._edges = tuple(axis.edges for axis in self._axes)
         return histogram
-
-    def measure_together(self, block: Block) -> Series | None:
-        """Return the counts of several steps; limits that move are looked at step by step."""
-        if not self.deferred:
-            return None
-        finite(block.sum_of_squares())
-        return Series(Histogram.several(self._edges, block.names, block.rows(self._need())))
 
 
 class GradHist1d(_GradHist):

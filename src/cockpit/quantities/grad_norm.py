@@ -1,10 +1,9 @@
 """GradNorm."""
 
 from cockpit.core.kinds import Cost, Kind
-from cockpit.engine.block import Block
 from cockpit.engine.needs import GRADIENT, Need
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import Series, SingleStepQuantity
+from cockpit.quantities._base import SingleStepQuantity
 
 
 class GradNorm(SingleStepQuantity):
@@ -22,7 +21,3 @@ class GradNorm(SingleStepQuantity):
     def measure(self, step: Observation) -> dict[str, float]:
         """Return the gradient norm of each parameter."""
         return step.norms(GRADIENT)
-
-    def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
-        return Series(block.norms(GRADIENT))

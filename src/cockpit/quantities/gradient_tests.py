@@ -2,19 +2,12 @@
 
 from abc import abstractmethod
 from math import sqrt
-from typing import TypeVar
-
-import numpy as np
 
 from cockpit.core.errors import Undefined
 from cockpit.core.kinds import Cost
-from cockpit.engine.block import Block, finite
 from cockpit.engine.needs import DOT_GRAD, SQ_NORM, Need
-from cockpit.engine.numbers import Values
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import Series, SingleStepQuantity
-
-Number = TypeVar("Number", float, Values)  # of one step, or of several
+from cockpit.quantities._base import SingleStepQuantity
 
 
 class _GradientTest(SingleStepQuantity):
@@ -37,17 +30,9 @@ class _GradientTest(SingleStepQuantity):
         squared = self._squared(norms, inner, size) / (size * (size - 1))
         return sqrt(max(squared, 0.0)) if squared == squared else squared
 
-    def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
-        size = block.batch_size
-        if size < 2:
-            raise Undefined("a batch of one sample has no variance")
-        squared = self._squared(*block.scatter, size) / (size * (size - 1))
-        return Series(finite(np.sqrt(np.maximum(squared, 0.0))).tolist())
-
     @staticmethod
     @abstractmethod
-    def _squared(norms: Number, inner: Number, size: int) -> Number:
+    def _squared(norms: float, inner: float, size: int) -> float:
         """B (B - 1) times the squared radius, from the sums of ||g_n||^2 / ||g||^2 and <g_n, g>^2 / ||g||^4."""
 
 
@@ -58,7 +43,7 @@ class NormTest(_GradientTest):
     """
 
     @staticmethod
-    def _squared(norms: Number, inner: Number, size: int) -> Number:
+    def _squared(norms: float, inner: float, size: int) -> float:
         return norms - size
 
 
@@ -69,7 +54,7 @@ class InnerTest(_GradientTest):
     """
 
     @staticmethod
-    def _squared(norms: Number, inner: Number, size: int) -> Number:
+    def _squared(norms: float, inner: float, size: int) -> float:
         return inner - size
 
 
@@ -80,5 +65,5 @@ class OrthoTest(_GradientTest):
     """
 
     @staticmethod
-    def _squared(norms: Number, inner: Number, size: int) -> Number:
+    def _squared(norms: float, inner: float, size: int) -> float:
         return norms - inner

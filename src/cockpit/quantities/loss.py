@@ -1,9 +1,8 @@
 """Loss."""
 
 from cockpit.core.kinds import Cost
-from cockpit.engine.block import Block
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import Series, SingleStepQuantity
+from cockpit.quantities._base import SingleStepQuantity
 
 
 class Loss(SingleStepQuantity):
@@ -15,7 +14,3 @@ class Loss(SingleStepQuantity):
     def measure(self, step: Observation) -> float:
         """Return L."""
         return step.loss
-
-    def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
-        return Series(block.loss.tolist())

@@ -1,9 +1,8 @@
 """Time."""
 
 from cockpit.core.kinds import Cost
-from cockpit.engine.block import Block
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import Measured, Series, SingleStepQuantity
+from cockpit.quantities._base import Measured, SingleStepQuantity
 
 
 class Time(SingleStepQuantity):
@@ -15,7 +14,3 @@ class Time(SingleStepQuantity):
     def measure(self, step: Observation) -> Measured:
         """Return the elapsed time."""
         return Measured(step.elapsed, {"tracking": step.tracking})
-
-    def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
-        return Series([step.elapsed for step in block.steps], [{"tracking": step.tracking} for step in block.steps])

@@ -1,10 +1,9 @@
 """UpdateSize."""
 
 from cockpit.core.kinds import Cost, Kind
-from cockpit.engine.block import Block
 from cockpit.engine.needs import UPDATE, Need
 from cockpit.engine.observation import Observation
-from cockpit.quantities._base import Moment, Series, TwoStepQuantity
+from cockpit.quantities._base import Moment, TwoStepQuantity
 
 
 class UpdateSize(TwoStepQuantity):
@@ -23,7 +22,3 @@ class UpdateSize(TwoStepQuantity):
     def measure(self, step: Observation) -> dict[str, float]:
         """Return the update size of each parameter."""
         return step.norms(UPDATE)
-
-    def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
-        return Series(block.norms(UPDATE))

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from cockpit.engine.autograd.graph import Graph, Node, Result
+from cockpit.engine.autograd.placement import Placements, Source, ask, place
+from cockpit.engine.autograd.uses import find_uses
 from cockpit.engine.curvature.gauss_newton import GaussNewton, Network, Remembered
 from cockpit.engine.curvature.loss_hessian import Loss
 from cockpit.engine.curvature.product import HessianProduct
 from cockpit.engine.curvature.second_order import Request
-from cockpit.engine.placement import Finder, Source
 from cockpit.layers.layout import Layout
 
 LossOf = Callable[[Tensor], Tensor]
@@ -41,12 +42,14 @@ class Curved:
     @property
     def network(self) -> Network:
         """What lies below."""
-        paths, placed = Finder().paths(self.graph, self.parameters, self.source.layout.samples, [self.source])
-        return Network(self.graph, self.parameters, [self.source], paths, placed)
+        graph, samples = self.graph, self.source.layout.samples
+        uses = find_uses(graph, self.parameters, samples, lambda places: ask(graph, places, samples, [self.source], 0))
+        placed = Placements(uses.layouts, uses.coupled)
+        return Network(graph, self.parameters, [self.source], uses.paths(), placed)
 
     def place(self, node: Node, output: int) -> Layout | None:
         """Where samples are in any other result."""
-        return Finder().place(self.graph, node, output, self.source.layout.samples, [self.source])
+        return place(self.graph, (node, output), self.source.layout.samples, [self.source], 0)
 
     def newton(self, remembered: Remembered | None = None, room: int | None = None) -> GaussNewton:
         """The Gauss-Newton matrix."""

@@ -15,7 +15,7 @@ from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.graph import Graph, Node, Result
 
 if TYPE_CHECKING:
-    from cockpit.engine.losses import LossCall
+    from cockpit.engine.autograd.loss_calls import LossCall
 
 REMEDY = "give it with watch(..., batch_size=N or a callable of the model's arguments), or say batch_axis="
 

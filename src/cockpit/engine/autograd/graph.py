@@ -4,13 +4,15 @@ No module is hooked and no forward pass repeated: custom modules, functional cal
 are all just operations that share a leaf.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from cockpit.engine.autograd.checkpointed import recomputed
 
 Node = Any  # torch.autograd.graph.Node: its saved values have no static types
 
@@ -26,7 +28,6 @@ REARRANGES = frozenset(
 _probe = torch.zeros(1, dtype=torch.float32, device="cpu", requires_grad=True)
 _LEAF = type((_probe * 2).grad_fn.next_functions[0][0])  # type: ignore[union-attr]
 _UNNAMED = "CppFunction"  # the class of nodes that have none of their own
-MAX_VISITS = 20_000  # steps on the ways up from one parameter
 
 
 def family(node: Node) -> str:
@@ -80,10 +81,10 @@ class Result:
 class Graph:
     """The nodes under a root, and for each node who uses it."""
 
-    def __init__(self, roots: Iterable[Node]) -> None:
+    def __init__(self, roots: Iterable[Node], known: Container[int] | None = None) -> None:
+        """``known``: ids of the leaves that are told apart; None: all (inputs may be other ones at every step)."""
         self.nodes: dict[Node, int] = {}  # node -> place in the walk
         self.leaves: dict[int, Node] = {}  # id of a parameter -> its AccumulateGrad
-        self.tangled: set[str] = set()  # parameters with more ways up than can be followed
         self._signature: list[Any] = []
         nodes, note, pending = self.nodes, self._signature.append, list(roots)
         while pending:  # on every tracked step: kept short
@@ -97,7 +98,7 @@ class Graph:
             if kind is _LEAF:
                 variable = node.variable
                 self.leaves[id(variable)] = node
-                note(id(variable))
+                note(id(variable) if known is None or id(variable) in known else 0)
                 continue
             note(kind if kind.__name__ != _UNNAMED else node.name())
             for operand, output in node.next_functions:
@@ -129,17 +130,48 @@ class Graph:
                     return meta.dtype  # type: ignore[no-any-return]
         return None
 
-    def on_one_gpu(self) -> bool:
-        """Whether all results of all operations are on the same one."""
-        devices = {meta.device for node in self.nodes for meta in node._input_metadata}
-        return len(devices) == 1 and devices.pop().type == "cuda"
-
     def __contains__(self, node: Node) -> bool:
         return node in self.nodes
 
-    def structure(self) -> int:
-        """Hash of the names of all operations in order: the same for every step of an ordinary loop."""
-        return hash(tuple(node.name() for node in self.nodes))
+    @cached_property
+    def order(self) -> list[Node]:
+        """The nodes, by their places in the walk."""
+        return list(self.nodes)
+
+    @cached_property
+    def upwards(self) -> list[Node]:
+        """All nodes, each after its operands."""
+        order: list[Node] = []
+        done: set[Node] = set()
+        for root in self.nodes:
+            stack = [(root, False)]
+            while stack:
+                node, left = stack.pop()
+                if left:
+                    order.append(node)
+                elif node not in done:
+                    done.add(node)
+                    stack.append((node, True))
+                    stack += [(operand, False) for operand, _ in node.next_functions if operand is not None]
+        return order
+
+    def above(self, nodes: Iterable[Node]) -> frozenset[Node]:
+        """Nodes that are computed from any of these, which need not be among them."""
+        reached, below = set[Node](), set(nodes)
+        for node in self.upwards:
+            if any(operand in below or operand in reached for operand, _ in node.next_functions):
+                reached.add(node)
+        return frozenset(reached)
+
+    def below(self, nodes: Iterable[Node]) -> frozenset[Node]:
+        """Nodes that these are computed from, and these."""
+        seen, pending = set[Node](), list(nodes)
+        while pending:
+            node = pending.pop()
+            if node is not None and node not in seen:
+                seen.add(node)
+                pending += [operand for operand, _ in node.next_functions]
+        return frozenset(seen)
 
     def find(self, names: frozenset[str]) -> list[Node]:
         """Return the nodes of the given families."""
@@ -148,53 +180,6 @@ class Graph:
     def checkpointed(self) -> bool:
         """Whether a part of the forward pass is recomputed during backward (``torch.utils.checkpoint``)."""
         return any(family(node) == "CheckpointFunctionBackward" or recomputed(node) for node in self.nodes)
-
-    def paths(self, parameters: Mapping[str, Tensor], through: Iterable[Node]) -> Iterator[Path]:
-        """Yield every way from an operation to a parameter; nodes in ``through`` are passed, not stopped at."""
-        passed = set(through)
-        self.tangled.clear()
-        for name, parameter in parameters.items():
-            leaf = self.leaves.get(id(parameter))
-            if leaf is None:
-                continue
-            stack: list[tuple[Node, int, tuple[Link, ...]]] = [(leaf, 0, ())]
-            visits = 0
-            while stack:
-                below, output, chain = stack.pop()
-                visits += 1
-                if visits > MAX_VISITS:
-                    self.tangled.add(name)
-                    break
-                for user, slot, used in self.users.get(below, ()):
-                    if used != output and below is not leaf:
-                        continue
-                    if family(user) in REARRANGES or user in passed:
-                        for result in range(len(shapes(user))):
-                            stack.append((user, result, (Link(user, slot, result), *chain)))
-                    else:
-                        yield Path(name, user, slot, shapes(below)[used], chain, _shapes_below(chain))
-
-
-def _shapes_below(chain: tuple[Link, ...]) -> tuple[tuple[int, ...], ...]:
-    """Shape of the operand that each link leads down to; the last is the parameter's."""
-    operands = (link.node.next_functions[link.slot] for link in chain)
-    return tuple(shapes(node)[output] for node, output in operands)
-
-
-def recomputed(node: Node) -> bool:
-    """Whether what the operation saved is recomputed when it is read (``torch.utils.checkpoint``)."""
-    kind: Any = type(node)
-    for name in _saved_by(kind):
-        hook = getattr(getattr(node, name, None), "unpack_hook", None)
-        if hook is not None and getattr(hook, "__qualname__", "").startswith("_checkpoint_hook"):
-            return True
-    return False
-
-
-@cache
-def _saved_by(kind: type) -> tuple[str, ...]:
-    names = (f"_raw_saved_{saved}" for saved in ("mat1", "self", "input", "result"))
-    return tuple(name for name in names if hasattr(kind, name))
 
 
 def edge(node: Node, output: int = 0) -> torch.autograd.graph.GradientEdge:

@@ -19,7 +19,7 @@ from cockpit.core.errors import Undefined
 from cockpit.engine.autograd import loss_values
 from cockpit.engine.autograd.graph import Graph, Node, Result, shapes, signed
 from cockpit.engine.autograd.loss_values import CLASSES, FUSED, SHALLOW, VALUES, kind, passes, wide
-from cockpit.engine.placement import Source
+from cockpit.engine.autograd.placement import Source
 from cockpit.layers.layout import Layout
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}

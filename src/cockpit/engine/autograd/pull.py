@@ -13,41 +13,53 @@ from cockpit.layers import Dense, Factored, Form
 from cockpit.layers._rule import Use, rule_for
 from cockpit.layers.layout import Layout
 
+Grads = tuple[Tensor | None, ...]
+Layouts = tuple[Layout | None, ...]
 DENSE_LIMIT = 2**28  # elements of a per-sample gradient that may be held at once
 RESHAPES = frozenset(f"{n}Backward" for n in ("View", "UnsafeView", "ReshapeAlias", "Unsqueeze", "Squeeze", "Flatten"))
 KEEPS = frozenset(f"{n}Backward" for n in ("ToCopy", "Clone", "Alias", "Contiguous"))
 SWAPS = frozenset(f"{n}Backward" for n in ("T", "Transpose", "Permute"))
 
 
-def gradient_of(path: Path, grads: tuple[Tensor | None, ...], layouts: tuple[Layout | None, ...]) -> Form:
-    """Per-sample gradient of the parameter at the end of ``path``, while the backward of its operation is about to run.
-
-    By the operation's rule, or where there is none by calling its own backward with the gradient of one sample at a
-    time: autograd's rule for the operation is always right.
-    """
-    form: Form | None = None
-    rule = rule_for(path.node.name())
-    if rule is not None and layouts[0] is not None and grads[0] is not None:
-        form = rule(Use(path.node, path.slot, path.shape, grads, layouts[0]))
-    if form is None:
-        form = _generic(path, grads, layouts)
+def gradient_of(path: Path, grads: Grads, layouts: Layouts) -> Form:
+    """Per-sample gradient of the parameter at the end of a path, while its operation is about to run backwards."""
+    form = of_operand(path.node, path.slot, path.shape, grads, layouts)
     for link, shape in zip(path.chain, path.below, strict=True):
         form = _step(form, link, shape)
     return form
 
 
-def _generic(path: Path, grads: tuple[Tensor | None, ...], layouts: tuple[Layout | None, ...]) -> Form:
+def of_operand(node: Any, slot: int, shape: tuple[int, ...], grads: Grads, layouts: Layouts) -> Form:
+    """Per-sample gradient of an operand, while the backward of its operation is about to run.
+
+    By the operation's rule, or where there is none by calling its own backward with the gradient of one sample at a
+    time: autograd's rule for the operation is always right.
+    """
+    form: Form | None = None
+    rule = rule_for(node.name())
+    if rule is not None and layouts[0] is not None and grads[0] is not None:
+        form = rule(Use(node, slot, shape, grads, layouts[0]))
+    return _generic(node, slot, shape, grads, layouts) if form is None else form
+
+
+def through(form: Form, node: Any, slot: int, output: int) -> Form:
+    """From the per-sample gradient of a result that is computed from parameters alone to that of an operand."""
+    operand, place = node.next_functions[slot]
+    return _step(form, Link(node, slot, output), shapes(operand)[place])
+
+
+def _generic(node: Any, slot: int, shape: tuple[int, ...], grads: Grads, layouts: Layouts) -> Form:
     samples = next(layout.samples for layout in layouts if layout is not None)
-    _check_size(samples, path.shape)
+    _check_size(samples, shape)
     if any(grad is not None and layout is None for grad, layout in zip(grads, layouts, strict=True)):
-        raise Undefined(f"{path.node.name()} mixes results with and without samples")
+        raise Undefined(f"{node.name()} mixes results with and without samples")
     rows = []
     for sample in range(samples):
         masked = [
             None if grad is None or layout is None else layout.mask(grad, sample)
             for grad, layout in zip(grads, layouts, strict=True)
         ]
-        rows.append(_call(path.node, masked, path.slot, path.shape))
+        rows.append(_call(node, masked, slot, shape))
     return Dense(torch.stack(rows))
 
 

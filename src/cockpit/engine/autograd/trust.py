@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from cockpit.engine.autograd.memory import give_back
-
 AGREES = {torch.float64: 1e-8, torch.float32: 1e-2}  # single precision may multiply with ten bits on a GPU
 MAX_REMEMBERED = 128
 
@@ -24,7 +22,6 @@ class Trust:
         """Whether the way with this name is right; a trial that tells nothing (None) is repeated next time."""
         if key not in self._known:
             found = trial()
-            give_back()  # it is not needed again
             if found is None:
                 return False
             if len(self._known) >= MAX_REMEMBERED:

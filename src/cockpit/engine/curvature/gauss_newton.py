@@ -12,12 +12,12 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.graph import Graph, Path, edge
+from cockpit.engine.autograd.placement import Placements, Source
 from cockpit.engine.autograd.trust import Trust, agree
 from cockpit.engine.curvature.factors import Columns, Factor, Target
 from cockpit.engine.curvature.product import Vectors
 from cockpit.engine.curvature.sender import Sender
 from cockpit.engine.curvature.squares import Squares
-from cockpit.engine.placement import Placements, Source
 from cockpit.layers.forms import wide, wide_type
 
 MAX_COUPLED = 4096  # samples x outputs, where each needs a pass of its own
@@ -153,7 +153,8 @@ def _singly(columns: Columns) -> Iterator[tuple[Tensor, Tensor | None]]:
 def _agrees(sender: Sender, seeds: list[Tensor]) -> bool | None:
     """Noise is sent in the second of two columns: the first could hide behind the others."""
     generator = torch.Generator().manual_seed(len(seeds))
-    noise = [torch.randn(2, *seed.shape[1:], generator=generator, dtype=torch.float64).to(seed) for seed in seeds]
+    noise = [torch.randn(2, *seed.shape[1:], generator=generator, dtype=torch.float64, device="cpu") for seed in seeds]
+    noise = [one.to(seed) for one, seed in zip(noise, seeds, strict=True)]
     slow = dict(sender.by_autograd([seed[1:] for seed in noise]))
     arrived = 0
     for node, grads in sender(noise):

@@ -72,8 +72,8 @@ def largest(
         beta, closed = search.multiply()
         if not beta < float("inf"):
             raise Undefined("the Hessian is not finite")
-        values, vectors = np.linalg.eigh(search.inside)
-        residual = beta * abs(float(vectors[-1, -1]))
+        values, mixes = np.linalg.eigh(search.inside)
+        residual = beta * abs(float(mixes[-1, -1]))
         small = residual <= SMALL * tolerance * max(abs(float(values[-1])), FLAT * float(abs(values).max()))
         enough = len(values) >= start.numel() or products == limit
         if enough or (small and products >= min(start.numel(), LEAST)):
@@ -81,8 +81,8 @@ def largest(
         if closed:
             search.look_elsewhere()
         if search.full:
-            search.restart(values, vectors)
-    return Eigenpair(float(values[-1]), search.combine(_mixed(vectors)), products, residual)
+            search.restart(values, mixes)
+    return Eigenpair(float(values[-1]), search.combine(_mixed(mixes)), products, residual)
 
 
 class _Search:

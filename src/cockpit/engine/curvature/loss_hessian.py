@@ -19,6 +19,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.graph import Graph, Node, edge, family, signed
+from cockpit.engine.autograd.placement import Source
 from cockpit.engine.autograd.pull import KEEPS, RESHAPES, SWAPS
 from cockpit.engine.curvature.factors import (
     MAX_COLUMNS,
@@ -32,7 +33,6 @@ from cockpit.engine.curvature.factors import (
     too_many,
 )
 from cockpit.engine.curvature.sender import backward_of_columns
-from cockpit.engine.placement import Source
 from cockpit.layers.layout import Layout
 
 UNITS = 2**23  # numbers of unit vectors that are sent at once

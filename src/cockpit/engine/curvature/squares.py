@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.autograd.graph import Node, Path
+from cockpit.engine.autograd.placement import Placements
 from cockpit.engine.autograd.pull import gradient_of
 from cockpit.engine.curvature.sender import Grads
-from cockpit.engine.placement import Placements
 from cockpit.layers.forms import AnyForm, Convolved, Factored, Form, Scratch, chunks, combine, wide, wide_type
 from cockpit.layers.layout import Layout
 

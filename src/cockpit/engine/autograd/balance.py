@@ -1,0 +1,58 @@
+"""Whether what the samples contributed adds up to the gradient that arrives at a parameter."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, Summed, wide, wide_type
+from cockpit.layers.parts import total
+
+ROUNDING = {torch.float64: 1e-9, torch.float32: 2e-5}
+TEN_BITS = 5e-3  # products on a GPU may round their inputs to ten bits
+HALF = 5e-2
+
+
+def rounding_of(parameter: Tensor, half: torch.dtype | None) -> float:
+    """How far the sum may be from the gradient by rounding, for each length of a sample's contribution."""
+    if half is not None or parameter.dtype.itemsize < 4:
+        return HALF
+    ten_bits = parameter.is_cuda and parameter.dtype is torch.float32
+    return TEN_BITS if ten_bits else ROUNDING.get(parameter.dtype, HALF)
+
+
+def noise_of(dtype: torch.dtype) -> float:
+    """Rounding of a gradient that is zero (an attention's key bias), for each length of the largest contribution."""
+    return 4 * torch.finfo(dtype).eps
+
+
+def imbalance(form: AnyForm, arrived: Tensor) -> Tensor:
+    """The length of u^T (sum_n g_n - arrived), with random signs u over the rows of the parameter's matrix.
+
+    One row takes a fraction of what all rows take, and a difference of the matrices hides from it by chance alone: of
+    a random difference it is the length, on average.
+    """
+    if not form.shape:
+        return (total(form) - arrived).abs()
+    generator = torch.Generator().manual_seed(form.shape[0])
+    signs = torch.randint(2, form.shape[:1], generator=generator, device="cpu") * 2 - 1
+    signs = signs.to(arrived.device, wide_type(form.dtype))
+    expected = torch.tensordot(signs, arrived.to(signs.dtype).reshape(form.shape[0], -1), 1)
+    length: Tensor = torch.linalg.vector_norm(_signed(form, signs) - expected)
+    return length
+
+
+def _signed(form: AnyForm, signs: Tensor) -> Tensor:
+    """u^T sum_n g_n for the form's matrix [rows, rest]."""
+    if isinstance(form, Summed):
+        return torch.stack([_signed(part, signs) for part in form.parts]).sum(0)
+    if isinstance(form, Factored) and form.row.shape[1] * form.row.shape[3] == form.shape[0]:
+        row = form.row @ signs.to(form.row.dtype).view(form.row.shape[1], -1, 1)  # [N, G, T, 1]
+        return (wide(row).mT @ wide(form.col)).sum((0, 1, 2)) * form.factor
+    if isinstance(form, Convolved) and form.groups == 1:
+        response = torch.tensordot(wide(form.response).movedim(2, -1), signs, 1).unsqueeze(2)
+        return total(replace(form, shape=(1, *form.shape[1:]), response=response)).reshape(-1)
+    if isinstance(form, Indexed):
+        return (wide(form.value) * signs[form.index, None]).sum(0)
+    product: Tensor = torch.tensordot(signs, total(form).reshape(form.shape[0], -1), 1)
+    return product

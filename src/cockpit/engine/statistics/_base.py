@@ -1,0 +1,93 @@
+"""A statistic of all individual gradients g_n of a parameter, as one value: a definition, and how its parts join."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from types import EllipsisType
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from cockpit.layers.forms import AnyForm, Indexed
+
+Place = slice | EllipsisType  # rows of the parameter's first axis; all of them
+
+
+@dataclass(frozen=True)
+class At:
+    """What lies beside a chunk of g_n: the parameter and vectors of its shape, cut to the same rows."""
+
+    parameter: Tensor
+    vectors: Mapping[str, Tensor] = field(default_factory=dict)  # "mean": mean of g_n; directions, "curvature"
+    size: int = 0  # samples of the step
+
+    def cut(self, rows: Place) -> "At":
+        """The same beside some rows."""
+        if rows is ...:
+            return self
+        return replace(self, parameter=self.parameter[rows], vectors={k: v[rows] for k, v in self.vectors.items()})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """g_n that touches few rows of its parameter: their values; all other elements are zero."""
+
+    shape: tuple[int, ...]
+    samples: int
+    sample: Tensor  # [M], no pair of sample and row twice
+    index: Tensor  # [M]
+    value: Tensor  # [M, E]
+
+    @classmethod
+    def of(cls, form: Indexed) -> "Rows":
+        """The entries of a form, those of the same sample and row added up."""
+        same = form.coalesce()
+        return cls(form.shape, form.samples, same.sample, same.index, same.value)
+
+    @property
+    def zeros(self) -> int:
+        """Elements of all g_n that are in no row."""
+        return self.samples * prod(self.shape) - self.value.numel()
+
+    def beside(self, tensor: Tensor) -> Tensor:
+        """The rows of a tensor of the parameter's shape: [M, E]."""
+        return tensor.reshape(self.shape[0], -1)[self.index]
+
+
+class Shortcut(NamedTuple):
+    """An exact identity on the factors of a form, with the multiplications that it takes."""
+
+    operations: int
+    compute: Callable[[], Tensor]
+
+
+def _never(form: AnyForm, at: At, elements: int) -> Shortcut | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A reduction of all g_nj of a parameter: its definition on a chunk [n, *rows] of formed g_n, which it only reads.
+
+    Equal names and arguments, equal statistic: it is the key of its numbers. ``keeps`` says what is left of a chunk:
+    one number for each ``"sample"``, for each ``"element"`` of the parameter, or a ``"total"`` of any shape.
+    """
+
+    name: str
+    keeps: Literal["sample", "element", "total"]
+    chunk: Callable[[Tensor, At], Tensor] = field(compare=False)
+    arguments: tuple[Any, ...] = ()
+    join: Callable[[Tensor, Tensor], Tensor] = field(default=torch.add, compare=False)
+    rows: Callable[[Rows, At], Tensor] | None = field(default=None, compare=False)  # the same of few rows
+    shortcut: Callable[[AnyForm, At, int], Shortcut | None] = field(default=_never, compare=False)
+    of: "Statistic | None" = None  # what ``finish`` turns into few numbers, once for each parameter
+    finish: Callable[[Tensor, At], Tensor] | None = field(default=None, compare=False)
+    additive: bool = True  # from some of the samples, an unbiased estimate follows by scaling
+
+
+def finished(
+    name: str, of: Statistic, finish: Callable[[Tensor, At], Tensor], *arguments: Any, additive: bool = False
+) -> Statistic:
+    """A statistic that is computed from another one, once for each parameter."""
+    return Statistic(name, "total", of.chunk, arguments, of=of, finish=finish, additive=additive)

@@ -1,0 +1,32 @@
+"""Exact counts of the pairs (g_nj, theta_j) in bins, [gradient bins, parameter bins]."""
+
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.statistics._base import At, Rows, Statistic
+from cockpit.engine.statistics.bins import Bins
+
+
+@cache
+def hist2d(gradient: Bins, parameter: Bins) -> Statistic:
+    """Counts in these bins; the outermost ones hold everything beyond."""
+    shape = gradient.count, parameter.count
+
+    def counts(g: Tensor, beside: Tensor) -> Tensor:
+        place = gradient.index(g) * parameter.count + beside
+        return torch.bincount(place.reshape(-1), minlength=shape[0] * shape[1]).view(shape)
+
+    def chunk(g: Tensor, at: At) -> Tensor:
+        return counts(g, parameter.index(at.parameter))
+
+    def rows(rows: Rows, at: At) -> Tensor:
+        beside = parameter.index(at.parameter)
+        touched = rows.beside(beside)
+        found = counts(rows.value, touched)
+        everywhere = torch.bincount(beside.reshape(-1), minlength=shape[1]) * rows.samples
+        found[gradient.near_zero[2]] += everywhere - torch.bincount(touched.reshape(-1), minlength=shape[1])
+        return found
+
+    return Statistic("hist2d", "total", chunk, (gradient, parameter), rows=rows)

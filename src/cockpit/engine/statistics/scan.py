@@ -1,0 +1,95 @@
+"""``scan``: the one place where forms and statistics meet."""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.statistics._base import At, Place, Rows, Statistic
+from cockpit.layers.forms import AnyForm, Convolved, Indexed, Scratch, Summed
+from cockpit.layers.parts import cut, products
+
+READ = 8  # an element of g_n that is read takes as long as so many multiplications
+
+Found = dict[Statistic, Tensor]
+
+
+def scan_all(parts: Sequence[AnyForm], wanted: Sequence[Statistic], at: At, elements: int) -> Found:
+    """Every statistic of a parameter whose samples came in several parts, one form for each."""
+    bases = list(dict.fromkeys(statistic.of or statistic for statistic in wanted))
+    found, *others = (scan(form, bases, at, elements) for form in parts)
+    for other in others:
+        for s in bases:
+            found[s] = torch.cat([found[s], other[s]]) if s.keeps == "sample" else s.join(found[s], other[s])
+    return {s: found[s] if s.of is None or s.finish is None else s.finish(found[s.of], at) for s in wanted}
+
+
+def scan(form: AnyForm, wanted: Sequence[Statistic], at: At, elements: int) -> Found:
+    """Every statistic of all g_n of a parameter, with at most so many elements of g_n at a time."""
+    found: Found = {}
+    if isinstance(form, Indexed):
+        rows = Rows.of(form)
+        found = {s: s.rows(rows, at) for s in wanted if s.rows is not None}
+    found |= _by_shortcuts(form, [s for s in wanted if s not in found], at, elements)
+    rest = [s for s in wanted if s not in found]
+    for n, place, g in tiles(form, elements) if rest else ():
+        beside = at.cut(place)
+        for s in rest:
+            _join(found, s, s.chunk(g, beside), form, n, place)
+    return found
+
+
+def _by_shortcuts(form: AnyForm, bases: Sequence[Statistic], at: At, elements: int) -> Found:
+    """Those that take fewer multiplications by an identity on factors than by forming and reading every g_n."""
+    offers = {s: offer for s in bases if (offer := s.shortcut(form, at, elements)) is not None}
+    reading = READ * form.samples * prod(form.shape)
+    by_itself = {s for s, offer in offers.items() if offer.operations <= reading}
+    if len(offers) == len(bases):  # nothing else needs g_n
+        others = [s for s in bases if s not in by_itself]
+        if sum(offers[s].operations for s in others) <= products(form) + reading * len(others):
+            by_itself |= set(others)
+    return {s: offers[s].compute() for s in bases if s in by_itself}
+
+
+def tiles(form: AnyForm, elements: int) -> Iterator[tuple[slice, Place, Tensor]]:
+    """All of g_n, so many elements at a time: samples, rows of the parameter, and g [n, *rows]; it is overwritten."""
+    size = _size(form)
+    if size <= elements or not form.shape:
+        yield from _whole(form, max(1, elements // max(1, size)), ...)
+        return
+    rows, inner = form.shape[0], max(1, size // form.shape[0])
+    step = max(1, elements // inner)
+    for begin in range(0, rows, step):
+        place = slice(begin, min(begin + step, rows))
+        part = cut(form, place.start, place.stop)
+        if part is None:
+            yield from _whole(form, 1, ...)
+            return
+        yield from _whole(part, 1, place)
+
+
+def _whole(form: AnyForm, step: int, place: Place) -> Iterator[tuple[slice, Place, Tensor]]:
+    scratch = Scratch()
+    for begin in range(0, form.samples, step):
+        n = slice(begin, min(begin + step, form.samples))
+        yield n, place, form.form(n.start, n.stop, scratch)
+
+
+def _size(form: AnyForm) -> int:
+    """Numbers that forming one g_n makes."""
+    if isinstance(form, Summed):
+        return sum(_size(part) for part in form.parts)
+    return form.size if isinstance(form, Convolved) else prod(form.shape)
+
+
+def _join(found: Found, s: Statistic, part: Tensor, form: AnyForm, n: slice, place: Place) -> None:
+    if s.keeps == "total":
+        found[s] = part if s not in found else s.join(found[s], part)
+        return
+    per_sample = s.keeps == "sample"
+    if s not in found:
+        found[s] = part.new_empty((form.samples,) if per_sample else form.shape)
+    whole, where = found[s], n if per_sample else place
+    first = n.start == 0 if not per_sample else place is ... or place.start == 0
+    whole[where] = part if first else s.join(whole[where], part)

@@ -1,0 +1,52 @@
+"""||g_n||^2, [N]."""
+
+from functools import partial
+from math import prod
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
+from cockpit.engine.statistics.lengths import square_rows
+from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, wide
+
+
+def _chunk(g: Tensor, at: At) -> Tensor:
+    return square_rows(g.reshape(len(g), -1)).to(g.dtype)
+
+
+def _rows(rows: Rows, at: At) -> Tensor:
+    return rows.value.new_zeros(rows.samples).index_add_(0, rows.sample, rows.value.square().sum(1))
+
+
+def _inner_products(form: AnyForm, at: At, elements: int) -> Shortcut | None:
+    """sum over pairs of positions of (row_t . row_s) (col_t . col_s)."""
+    if isinstance(form, Factored):
+        positions, sizes = form.row.shape[2], form.row.shape[3] + form.col.shape[3]
+    elif isinstance(form, Convolved):
+        positions, sizes = form.positions, form.shape[0] // form.groups + prod(form.shape[1:])
+    else:
+        return None
+    groups = form.row.shape[1] if isinstance(form, Factored) else form.groups
+    return Shortcut(form.samples * groups * positions**2 * sizes, partial(_compute, form, elements))
+
+
+def _compute(form: Factored | Convolved, elements: int) -> Tensor:
+    if isinstance(form, Factored) and form.row.shape[2] == 1:
+        norms = wide(form.row).square().sum(3) * wide(form.col).square().sum(3)
+        return norms.sum((1, 2)) * form.factor**2
+    positions = form.row.shape[2] if isinstance(form, Factored) else form.positions
+    groups = form.row.shape[1] if isinstance(form, Factored) else form.groups
+    step, scratch = max(1, elements // max(1, groups * positions**2, form.size)), Scratch()
+    parts = []
+    for begin in range(0, form.samples, step):
+        end = min(form.samples, begin + step)
+        if isinstance(form, Factored):
+            row, col = (wide(factor[begin:end]).flatten(0, 1) for factor in (form.row, form.col))
+        else:
+            row, col = (factor.mT for factor in form.factors(begin, end, scratch))
+        parts.append(((row @ row.mT).mul_(col @ col.mT)).view(end - begin, -1).sum(1))
+    return torch.cat(parts) * form.factor**2
+
+
+SQ_NORM = Statistic("sq_norm", "sample", _chunk, rows=_rows, shortcut=_inner_products)

@@ -1,0 +1,272 @@
+"""One backward pass of a tracked step, from before autograd runs it until its gradients are complete."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cockpit.core.errors import Undefined, why
+from cockpit.core.guard import entry
+from cockpit.engine.autograd.balance import imbalance
+from cockpit.engine.autograd.graph import Graph
+from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
+from cockpit.engine.autograd.walk import Contribution, Walk
+from cockpit.engine.curvature.second_order import Curvature
+from cockpit.engine.needs import LINE, LOSSES, Diagonal, Need, per_sample
+from cockpit.engine.step import curvature, shares
+from cockpit.engine.step.reduction import Reduction, Vectors, curvature_name
+from cockpit.engine.step.settings import Settings
+from cockpit.layers.forms import AnyForm, scale
+from cockpit.layers.parts import pick, tensors
+
+NOT_ASKED = "individual gradients were not asked for"
+NO_ROOM = "what the samples contributed did not fit into the memory of this step; at the next one fewer are taken"
+NO_MEMORY = "the device ran out of memory; less is kept from the next step on"
+
+
+@dataclass
+class Pass:
+    """What one backward pass showed; a step has one, or several under gradient accumulation."""
+
+    samples: int
+    loss: Tensor
+    shares: Tensor | str = NOT_ASKED  # each sample's share of the loss, or why it is not known
+    crowded: bool = False  # what samples contributed did not fit
+    problem: str | None = None  # why there are no individual gradients although they were asked for
+    coupled: bool = False
+    half: torch.dtype | None = None
+    regularised: set[str] = field(default_factory=set)
+    uncovered: dict[str, str] = field(default_factory=dict)
+    curvature: Curvature = field(default_factory=Curvature)
+    origin: tuple[object, ...] = ()  # the forward calls it goes back to
+    chosen: Tensor | None = None  # samples whose individual gradients were taken; None: all
+    kept: Tensor | None = None  # samples whose contributions are kept in ``forms``; None: all
+    seconds: float = 0.0  # that statistics took
+    numbers: dict[str, dict[Need, Tensor]] = field(default_factory=dict)  # of each parameter, where B was known
+    forms: dict[str, AnyForm] = field(default_factory=dict)  # kept until the step is over; with the loss scale
+    terms: Vectors = field(default_factory=dict)  # of gradients, that no sample contributed
+    off: Vectors = field(default_factory=dict)  # how far contributions are from the gradient
+    sum_sq: Vectors = field(default_factory=dict)  # of numbers, what someone reads while the step lasts
+    gradient: Vectors = field(default_factory=dict)  # that arrived where a gradient lay already
+
+    @property
+    def seen(self) -> int:
+        """Samples whose individual gradients were taken."""
+        return self.samples if self.chosen is None else len(self.chosen)
+
+    @property
+    def held(self) -> int:
+        """Samples whose contributions are kept."""
+        return self.samples if self.kept is None else len(self.kept)
+
+
+class Backward:
+    """Finds the samples, computes curvature, walks while autograd runs, and yields a :class:`Pass`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        roots: Sequence[Tensor],
+        seeds: Sequence[Tensor | None],
+        parameters: Mapping[str, Tensor],
+        seen: Seen,
+        needs: frozenset[Need],
+        settings: Settings,
+        loss_scale: float,
+    ) -> None:
+        self.graph, self.seen, self.needs, self.settings, self.scale = graph, seen, needs, settings, loss_scale
+        self.parameters = {name: p for name, p in parameters.items() if id(p) in graph.leaves}
+        self._asked = per_sample(needs)
+        self._walk: Walk | None = None
+        self._handles: list[Any] = []
+        self._reduction: Reduction | None = None  # where the step's samples are known while autograd runs
+        self._lasting = True  # forms are kept until the step is over
+        loss = backpropagated(roots, seeds)
+        self.found = Pass(0, loss.clone(), half=graph.half)
+        self.found.origin = tuple(forward.call for _, forward in seen.forwards)
+        self.samples: Samples | None = None
+        self._unknown = ""  # why it is not known where the samples are
+        try:
+            self._find(roots[0].grad_fn)
+        except Exception as error:
+            self._unknown = self.found.shares = why(error)
+            self.found.problem = self._unknown if self._asked or LOSSES in needs else None
+
+    def _find(self, root: Any) -> None:
+        if self._asked or LOSSES in self.needs or curvature.asked(self.needs):
+            settings = self.settings
+            with unnoticed(root):
+                self.samples = Samples(
+                    self.graph,
+                    self.seen,
+                    self.parameters,
+                    settings.structures,
+                    settings.batch_axis,
+                    settings.batch_size,
+                    settings.buffers,
+                )
+                self.found.samples = self.samples.count
+                if LOSSES in self.needs:
+                    for _, call in self.seen.calls:
+                        self.samples.of_loss(call)
+                self._explain(self.samples)
+
+    def _explain(self, samples: Samples) -> None:
+        settings, found = self.settings, self.found
+        compiled = any(node.name().startswith("CompiledFunction") for node in self.graph.nodes)
+        settings.compiled_seen |= compiled
+        if not self._asked:
+            return
+        uses = samples.uses()
+        found.coupled, found.uncovered, found.regularised = uses.coupled, uses.uncovered, uses.regularised
+        self._walk = Walk(uses, self._ready, self.fault)
+
+    def second_order(
+        self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], key: int, accumulated: bool
+    ) -> float:
+        """Compute what is needed of the curvature; returns the seconds that it took."""
+        begin = time.perf_counter()
+        if curvature.asked(self.needs):
+            samples = self.samples or self._unknown or curvature.UNKNOWN
+            memory, needs = self.settings.curvature, self.needs
+            given = self.graph, roots, seeds, self.parameters, samples, needs, memory, key, accumulated
+            self.found.curvature = curvature.curvature_of(*given)
+        return time.perf_counter() - begin
+
+    def reduce_at_once(self, line: Mapping[str, Tensor]) -> None:
+        """The step has this pass only: numbers can be computed as soon as a gradient is there."""
+        known = self.found.curvature.diagonals
+        diagonals = {
+            curvature_name(need): mean_of(estimates, self.scale)
+            for need, estimates in known.items()
+            if isinstance(need, Diagonal) and isinstance(estimates, list)
+        }
+        self._reduction = Reduction(self.needs, self.settings.allowance, line, diagonals)
+        self._lasting = LINE in self.needs
+
+    # ---- while autograd runs
+
+    def listen(self, present: Sequence[str]) -> None:
+        """Place hooks on the graph; ``present``: parameters that have a gradient already."""
+        if self._walk is not None:
+            allowance, samples = self.settings.allowance, self.found.samples
+            self.found.chosen = self.found.kept = allowance.choose(samples, self._lasting)
+            if self._reduction is not None and self._lasting and self.found.chosen is not None:
+                self.found.chosen = allowance.choose(samples, False)  # numbers need not wait for the end of the step
+            self._walk.listen()
+        if LOSSES in self.needs:
+            for node, call in self.seen.calls:
+                self._handles.append(node.register_prehook(call.keep))
+        for name in present:
+            if name in self.parameters:
+                leaf = self.graph.leaves[id(self.parameters[name])]
+                self._handles.append(leaf.register_prehook(partial(self._arrived, name)))
+
+    @entry
+    def _arrived(self, name: str, grads: tuple[Tensor | None, ...]) -> None:
+        """A gradient is about to be added to one that lies there already."""
+        if grads[0] is not None:
+            grad = grads[0].detach()
+            self.found.gradient[name] = grad.to_dense() if grad.is_sparse else grad
+
+    def fault(self, error: Exception) -> None:
+        """Give up the individual gradients of this pass."""
+        self._let_go()
+        self.found.problem = why(error)
+
+    def _ready(self, name: str, parts: Contribution, arrived: Tensor) -> None:
+        """The gradient of a parameter is there: take its numbers, and let go of what they were computed from."""
+        found = self.found
+        try:
+            if parts.problem:
+                raise Undefined(parts.problem)
+            form, term = parts.form, parts.term
+            if form is None:
+                raise Undefined("nothing that samples contributed to it was seen")
+            found.off[name] = imbalance(form, arrived if term is None else arrived - term)
+            if term is not None:
+                found.terms[name] = term
+            if self._reduction is not None and found.problem is None:
+                self._take(name, form, arrived if term is None else arrived - term, self._reduction)
+            if self._lasting and found.problem is None:
+                self._keep(name, form)
+        except torch.OutOfMemoryError:
+            self._let_go()
+            self.settings.allowance.halve(arrived)
+            found.problem = NO_MEMORY
+        except Exception as error:  # a user's training never breaks because it is watched
+            found.uncovered[name] = why(error)
+
+    def _take(self, name: str, form: AnyForm, data: Tensor, reduction: Reduction) -> None:
+        """Take the numbers of a parameter."""
+        begin, found = time.perf_counter(), self.found
+        scaled = scale(_some(form, found.chosen), found.samples / self.scale)
+        mean = data.to(form.dtype) if self.scale == 1 else data.to(form.dtype) / self.scale
+        found.numbers[name] = reduction.of(name, [scaled], self.parameters[name], mean, found.samples)
+        found.seconds += time.perf_counter() - begin
+
+    def _keep(self, name: str, form: AnyForm) -> None:
+        """Keep what samples contributed until the step is over."""
+        found, some = self.found, _some(form, self.found.kept)
+        if self.settings.allowance.keep(tensors(some)):
+            found.forms[name] = some
+        else:
+            found.forms.clear()
+            found.crowded = True
+            if self._reduction is None:
+                found.problem = NO_ROOM
+
+    def _let_go(self) -> None:
+        """Nothing of this step is kept."""
+        self._lasting = False
+        self.found.forms.clear()
+        self.found.numbers.clear()
+        self.found.terms.clear()
+
+    def release(self) -> None:
+        """Remove all hooks."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        if self._walk is not None:
+            self._walk.release()
+
+    def finish(self) -> Pass:
+        """The gradients are complete: return what was seen."""
+        found = self.found
+        if LOSSES in self.needs and self.samples is not None:
+            found.shares = shares.shares_of(self.samples, found.loss)
+        if self._reduction is not None:
+            found.sum_sq = self._reduction.kept
+            self.settings.allowance.spent(found.seen, found.seconds)
+        if self._lasting:
+            self.settings.allowance.kept(found.held)
+        return found
+
+
+def _some(form: AnyForm, chosen: Tensor | None) -> AnyForm:
+    return form if chosen is None else pick(form, chosen.to(tensors(form)[0].device))
+
+
+def mean_of(estimates: list[Vectors], loss_scale: float) -> Vectors:
+    """Mean of several estimates, without the loss scale."""
+    first, *others = estimates
+    mean = dict(first)
+    for other in others:
+        mean = {name: mean[name] + other[name] for name in mean}
+    factor = loss_scale * len(estimates)
+    return mean if factor == 1 else {name: vector / factor for name, vector in mean.items()}
+
+
+def backpropagated(roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> Tensor:
+    """The number whose gradient is taken; a view of the user's own tensor where it is that."""
+    if len(roots) == 1 and seeds[0] is None and roots[0].numel() == 1:
+        return roots[0].detach().reshape(())
+    total = torch.zeros((), dtype=torch.float64, device=roots[0].device)
+    for root, seed in zip(roots, seeds, strict=True):
+        total += (root.detach() * (1 if seed is None else seed)).sum()
+    return total

@@ -1,0 +1,57 @@
+"""Curvature of one backward pass, computed before autograd frees its graph."""
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from cockpit.engine.autograd.graph import Graph
+from cockpit.engine.autograd.placement import Placements
+from cockpit.engine.autograd.samples import Samples, unnoticed
+from cockpit.engine.curvature.gauss_newton import Network
+from cockpit.engine.curvature.loss_hessian import Loss
+from cockpit.engine.curvature.second_order import Curvature, Memory, Request, compute
+from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
+
+CHECKPOINTED = (
+    "activation checkpointing recomputes the forward pass whenever its tensors are read, "
+    "and curvature reads them many times; leave it out of schedule, or train without checkpointing"
+)
+
+UNKNOWN = "where the samples are was not found out"
+
+
+def asked(needs: frozenset[Need]) -> bool:
+    """Whether anything of the curvature is needed."""
+    return MAX_EIGENVALUE in needs or any(isinstance(need, Diagonal) for need in needs)
+
+
+def curvature_of(
+    graph: Graph,
+    roots: Sequence[Tensor],
+    seeds: Sequence[Tensor | None],
+    parameters: Mapping[str, Tensor],
+    samples: Samples | str,
+    needs: frozenset[Need],
+    memory: Memory,
+    key: int,
+    accumulated: bool,
+) -> Curvature:
+    """Diagonals and the largest eigenvalue, as far as they are needed; ``samples``: or why they are not known."""
+    network, problem = Network(graph, parameters, (), (), Placements({})), None
+    if isinstance(samples, str):
+        problem = samples
+    else:
+        uses = samples.uses()
+        placed = Placements(uses.layouts, uses.coupled)
+        network = Network(graph, parameters, samples.outputs(), uses.paths(), placed)
+    request = Request(
+        Loss(roots, seeds, graph),
+        network,
+        problem,
+        samples.place if isinstance(samples, Samples) else lambda node, output: None,
+        half=graph.half is not None,
+        accumulated=accumulated,
+        impossible=CHECKPOINTED if graph.checkpointed() else None,
+    )
+    with unnoticed(roots[0].grad_fn):
+        return compute(needs, request, memory, abs(key))

@@ -1,0 +1,105 @@
+"""From what the samples contributed to one parameter to a few numbers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from cockpit.engine.autograd.allowance import Allowance
+from cockpit.engine.needs import (
+    ABS_MAX,
+    DOT_GRAD,
+    LINE,
+    SQ_NORM,
+    SUM_SQ,
+    Diagonal,
+    Hist1d,
+    Hist2d,
+    Need,
+    NoiseToCurvature,
+    SignalToNoise,
+)
+from cockpit.engine.statistics import extremes, ratios, sq_norm, sum_sq
+from cockpit.engine.statistics._base import At, Statistic
+from cockpit.engine.statistics.dot import dot
+from cockpit.engine.statistics.hist1d import hist1d
+from cockpit.engine.statistics.hist2d import hist2d
+from cockpit.engine.statistics.lengths import square_norm
+from cockpit.engine.statistics.scan import Found, scan_all
+from cockpit.layers.forms import AnyForm
+
+Vectors = dict[str, Tensor]
+MEAN, UPDATED = "mean", "update"  # vectors beside a parameter: mean of g_n, the optimizer's step
+MEAN_SQ = "mean_sq"  # ||mean of g_n||^2
+KNOWN: dict[Need, Statistic] = {
+    SQ_NORM: sq_norm.SQ_NORM,
+    DOT_GRAD: dot(MEAN),
+    SUM_SQ: sum_sq.SUM_SQ,
+    ABS_MAX: extremes.ABS_MAX,
+}
+
+
+def statistic_of(need: Need) -> Statistic | None:
+    """The statistic that gives what is needed; None: it is none of individual gradients."""
+    if isinstance(need, Statistic):
+        return need
+    if isinstance(need, Hist1d):
+        return hist1d(need.bins)
+    if isinstance(need, Hist2d):
+        return hist2d(need.gradient, need.parameter)
+    if isinstance(need, SignalToNoise):
+        return ratios.signal_to_noise(need.correction, need.epsilon)
+    if isinstance(need, NoiseToCurvature):
+        return ratios.noise_to_curvature(curvature_name(need.diagonal), need.epsilon)
+    return KNOWN.get(need)
+
+
+def curvature_name(need: Diagonal) -> str:
+    """What a diagonal is called beside a parameter."""
+    return f"curvature {need.kind} {need.samples}"
+
+
+@dataclass
+class Reduction:
+    """What is asked of every parameter of a step."""
+
+    needs: frozenset[Need]
+    allowance: Allowance
+    line: Mapping[str, Tensor] = field(default_factory=dict)  # the direction of the step before, by parameter
+    diagonals: Mapping[str, Vectors] = field(default_factory=dict)  # curvature, by its name
+    kept: Vectors = field(default_factory=dict)  # sums of squares that someone reads while the step lasts
+
+    def __post_init__(self) -> None:
+        asked = {need: s for need in self.needs if self._known(need) and (s := statistic_of(need)) is not None}
+        self.wanted: dict[Need, Statistic] = {SQ_NORM: sq_norm.SQ_NORM, **asked}  # lengths judge whether all is seen
+        if self.line:
+            self.wanted[LINE] = dot(LINE)
+
+    def _known(self, need: Need) -> bool:
+        return not isinstance(need, NoiseToCurvature) or curvature_name(need.diagonal) in self.diagonals
+
+    def of(self, name: str, parts: Sequence[AnyForm], parameter: Tensor, mean: Tensor, size: int) -> dict[Need, Tensor]:
+        """The numbers of a parameter, from g_n in one part for each backward pass, and their mean."""
+        vectors = {MEAN: mean} | {key: found[name] for key, found in self.diagonals.items() if name in found}
+        if self.line:
+            vectors[LINE] = self.line[name] if name in self.line else torch.zeros_like(mean)
+        at = At(parameter.detach(), vectors, size)
+        found = scan_all(parts, list(self.wanted.values()), at, self.allowance.elements(parameter))
+        numbers = {need: found[s] for need, s in self.wanted.items()}
+        if SUM_SQ in numbers:
+            self.kept[name] = numbers.pop(SUM_SQ)
+        return {**numbers, MEAN_SQ: square_norm(mean)}
+
+    def along(self, parts: Sequence[AnyForm], parameter: Tensor, vector: Tensor) -> Tensor:
+        """<g_n, v>, [B]."""
+        along = dot(UPDATED)
+        at = At(parameter.detach(), {UPDATED: vector})
+        found: Found = scan_all(parts, [along], at, self.allowance.elements(parameter))
+        return found[along]
+
+
+def stacked(rows: Sequence[Mapping[Need, Tensor]]) -> dict[Need, Tensor]:
+    """The numbers of several parameters, one row for each."""
+    keys = rows[0].keys() if rows else ()
+    return {key: torch.stack([row[key] for row in rows]) for key in keys}

@@ -1,0 +1,28 @@
+"""What stays the same from step to step, and what is remembered between steps."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from cockpit.engine.autograd.allowance import Allowance
+from cockpit.engine.autograd.scaler import LossScale
+from cockpit.engine.autograd.structures import Structures
+from cockpit.engine.curvature.second_order import Memory
+
+
+@dataclass
+class Settings:
+    """Settings of a watched run."""
+
+    batch_axis: int = 0
+    batch_size: int | Callable[..., int] | None = None
+    losses: Callable[..., Tensor] | None = None
+    scale: LossScale = field(default_factory=LossScale)
+    structures: Structures = field(default_factory=Structures)
+    allowance: Allowance = field(default_factory=Allowance)
+    seed: int = 0
+    passes: int = 0  # backward passes of the last step; 0: none was seen
+    compiled_seen: bool = False
+    buffers: Callable[[], Iterable[Tensor]] = tuple  # of the model: a recomputed forward pass may change them
+    curvature: Memory = field(default_factory=Memory)

@@ -1,0 +1,60 @@
+"""What ``watch`` refuses, and with which words."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
+
+from cockpit.core.errors import CockpitError
+
+
+def check_parts(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
+    """Refuse a model, optimizers or a loss that cannot be watched."""
+    if not isinstance(model, nn.Module):
+        raise CockpitError(f"model is {type(model).__name__}; give a torch.nn.Module")
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    if not trainable:
+        has = "only frozen parameters" if any(True for _ in model.parameters()) else "no parameters"
+        raise CockpitError(f"the model {type(model).__name__} has {has}; there is nothing to watch")
+    if any(is_lazy(p) for p in trainable):
+        raise CockpitError("the model has lazy parameters without a shape; run one batch through it before watching")
+    if not optimizers:
+        raise CockpitError("the list of optimizers is empty; give the torch.optim.Optimizer that trains the model")
+    for optimizer in optimizers:
+        if not isinstance(optimizer, Optimizer):
+            raise CockpitError(f"optimizer is {type(optimizer).__name__}; give a torch.optim.Optimizer, or a list")
+    held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+    if not held.intersection(id(p) for p in trainable):
+        raise CockpitError(
+            f"{type(optimizers[0]).__name__} holds none of the {len(trainable)} trainable parameters of "
+            f"{type(model).__name__}; build it from this model's parameters(), after moving the model to its device"
+        )
+    if loss_fn is not None and not callable(loss_fn):
+        raise CockpitError(f"loss_fn is {loss_fn!r}; give a loss module, or None and use pit.loss")
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse and module.weight.requires_grad:
+            where = name or "the model"
+            raise CockpitError(f"{where} has sparse=True; sparse gradients are not supported: use sparse=False")
+
+
+def check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any, steps: Any) -> None:
+    """Refuse options of the wrong kind or size."""
+    if not whole(batch_axis, 0):
+        raise CockpitError(f"batch_axis is {batch_axis!r}; give a whole number, 0 or more")
+    if batch_size is not None and not callable(batch_size) and not whole(batch_size, 1):
+        raise CockpitError(f"batch_size is {batch_size!r}; give a positive whole number or a callable")
+    if losses is not None and not callable(losses):
+        raise CockpitError(f"losses is {losses!r}; give a callable losses(output, *inputs) -> one loss per sample")
+    if scaler is not None and not (hasattr(scaler, "get_scale") and hasattr(scaler, "is_enabled")):
+        raise CockpitError(f"scaler is {scaler!r}; give the torch.amp.GradScaler itself")
+    if not whole(step, 0):
+        raise CockpitError(f"step is {step!r}; give the number of the first step, 0 or more and below 2^63")
+    if steps is not None and not whole(steps, 1):
+        raise CockpitError(f"steps is {steps!r}; give the number of steps that training will take, or None")
+
+
+def whole(value: Any, least: int) -> bool:
+    """Whether this is a whole number, not below ``least`` and not too large to be stored."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63
