@@ -21,6 +21,14 @@ LINEAR = frozenset(
 PASSED = frozenset(  # the same numbers in the same order
     ("Alias", "Clone", "Contiguous", "ReshapeAlias", "Squeeze", "ToCopy", "UnsafeView", "Unsqueeze", "View")
 )
+DATALESS = frozenset(  # nothing but operands with a gradient decides what comes out
+    (
+        "Abs", "Add", "Alias", "Cat", "Clone", "Contiguous", "Diagonal", "Div", "Exp", "Expand", "LinalgVectorNorm",
+        "Log", "Log1p", "Logsumexp", "Mean", "Mm", "Mul", "Neg", "Norm", "Permute", "Pow", "Reciprocal", "Relu",
+        "ReshapeAlias", "Select", "Sigmoid", "Slice", "Softplus", "Split", "Sqrt", "Squeeze", "Stack", "Sub", "Sum",
+        "T", "Tanh", "ToCopy", "Trace", "Transpose", "Unbind", "UnsafeView", "Unsqueeze", "View",
+    )
+)  # fmt: skip
 ADDS = frozenset(("Add", "Sub", "Rsub"))
 REDUCTIONS = ("none", "mean", "sum")
 

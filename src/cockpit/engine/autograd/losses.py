@@ -144,7 +144,8 @@ def _read(root: Tensor, seed: Tensor | None, deep: bool) -> _Reading:
         if not passes(node, deep):
             reading.terms.append((node, _term(node, grads)))
             continue
-        if kind(node) in loss_values.ADDS and any(operand is None for operand, _ in node.next_functions):
+        operands = [operand for operand, _ in node.next_functions]
+        if kind(node) in loss_values.ADDS and (None in operands or len(operands) < 2):
             reading.adds.append(kind(node).lower())
         reading.constants += _entropies(node, grads)
         if deep and kind(node) in SHALLOW and prod(_operand(node).shape) > LARGE:
@@ -244,13 +245,15 @@ def _layout(result: Result, sources: Sequence[Source], place: Place) -> Layout |
 
 
 def _of_parameters_alone(node: Node, leaves: set[int]) -> bool:
-    """Whether all that a result is computed from is known to be parameters: a constant may hold data."""
+    """Whether all that a result is computed from is known to be parameters: a constant or an index may hold data."""
     for below in Graph([node]).nodes:
         leaf = getattr(below, "variable", None)
         if leaf is not None:
             if id(leaf) not in leaves:
                 return False
             continue
+        if kind(below) not in loss_values.DATALESS:
+            return False
         constants = [operand is None for operand, _ in below.next_functions]
         number = getattr(below, "_saved_other", None)
         if any(constants) and not (kind(below) in ("Mul", "Div") and number is not None and number.dim() == 0):
