@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
 from cockpit.core.guard import entry
+from cockpit.engine.autograd import losses
 from cockpit.engine.autograd.balance import imbalance
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
@@ -89,17 +90,18 @@ class Backward:
         self.found = Pass(0, loss.clone(), half=graph.half)
         self.found.origin = tuple(forward.call for _, forward in seen.forwards)
         self.samples: Samples | None = None
+        self._of_graph: Tensor | str = NOT_ASKED  # shares that the graph of the loss tells
         self._unknown = ""  # why it is not known where the samples are
         try:
-            self._find(roots[0].grad_fn)
+            self._find(roots, seeds)
         except Exception as error:
             self._unknown = self.found.shares = why(error)
             self.found.problem = self._unknown if self._asked or LOSSES in needs else None
 
-    def _find(self, root: Any) -> None:
+    def _find(self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> None:
         if self._asked or LOSSES in self.needs or curvature.asked(self.needs):
             settings = self.settings
-            with unnoticed(root):
+            with unnoticed(roots[0].grad_fn):
                 self.samples = Samples(
                     self.graph,
                     self.seen,
@@ -108,11 +110,13 @@ class Backward:
                     settings.batch_axis,
                     settings.batch_size,
                     settings.buffers,
+                    partial(losses.results, roots, seeds),
                 )
                 self.found.samples = self.samples.count
                 if LOSSES in self.needs:
                     for _, call in self.seen.calls:
                         self.samples.of_loss(call)
+                    self._of_graph = shares.read(self.samples, roots, seeds, self.parameters)
                 self._explain(self.samples)
 
     def _explain(self, samples: Samples) -> None:
@@ -241,7 +245,7 @@ class Backward:
         if found.off:
             found.off = dict(zip(found.off, torch._foreach_norm(list(found.off.values())), strict=True))
         if LOSSES in self.needs and self.samples is not None:
-            found.shares = shares.shares_of(self.samples, found.loss)
+            found.shares = shares.shares_of(self.samples, found.loss, self._of_graph)
         if self._reduction is not None:
             found.elements = self._reduction.kept
             self.settings.allowance.spent(found.seen, found.seconds)
