@@ -15,10 +15,10 @@ import cockpit
 from cockpit.core.guard import entry
 from cockpit.engine.autograd.loss_calls import LossCall
 from cockpit.engine.autograd.walk import Walk
-from cockpit.engine.observation import Observation
 from cockpit.engine.step.backward import Backward
 from cockpit.engine.step.motion import Motion
 from cockpit.engine.step.numbers import Numbers
+from cockpit.engine.step.prepared import Prepared
 from cockpit.engine.step.recorder import Recorder
 from cockpit.tracking.departure import Departure
 from cockpit.tracking.recording import Recording
@@ -37,8 +37,8 @@ ENTRIES = [
     (Recorder, "alone"),
     (Recorder, "after"),
     (Recorder, "_take_gradient"),
-    (Observation, "__post_init__"),
-    (Observation, "release"),
+    (Prepared, "__post_init__"),
+    (Prepared, "release"),
     (Motion, "mark"),
     (Motion, "take"),
     (Departure, "leave"),

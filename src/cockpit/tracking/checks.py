@@ -1,5 +1,6 @@
 """Checks of what ``watch`` is given."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,3 +59,8 @@ def check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, st
 def whole(value: Any, least: int) -> bool:
     """Return whether this is a whole number from ``least`` up to the largest that can be stored."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63
+
+
+def disabled() -> bool:
+    """Return whether the environment switches all watches off."""
+    return os.environ.get("COCKPIT_DISABLED", "") not in ("", "0")

@@ -13,7 +13,7 @@ from cockpit.engine.autograd.allowance import Allowance
 from cockpit.engine.needs import ABS_MAX, DOT_GRAD, LINE, SQ_NORM, Hist1d, SignalToNoise
 from cockpit.engine.statistics.bins import Bins
 from cockpit.engine.step.backward import NO_ROOM
-from cockpit.engine.step.observation import START
+from cockpit.engine.step.prepared import START
 from cockpit.engine.step.settings import Settings
 
 N = 8
