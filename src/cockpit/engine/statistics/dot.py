@@ -1,8 +1,10 @@
 """<g_n, v>, [N], for a vector that lies beside the parameter under a name."""
 
+from collections.abc import Mapping
 from functools import cache, partial
 from math import prod
 
+import torch
 from torch import Tensor
 
 from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
@@ -27,7 +29,11 @@ def dot(name: str) -> Statistic:
         operations = form.samples * form.row.shape[2] * prod(form.shape)
         return Shortcut(operations, partial(_compute, form, at.vectors[name]))
 
-    return Statistic("dot", "sample", chunk, (name,), rows=rows, shortcut=through_factors)
+    def stacked(g: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
+        products: Tensor = torch.bmm(g, vectors[name].to(g.dtype)[..., None])
+        return products.squeeze(2)
+
+    return Statistic("dot", "sample", chunk, (name,), rows=rows, shortcut=through_factors, stacked=stacked)
 
 
 def _compute(form: Factored, vector: Tensor) -> Tensor:

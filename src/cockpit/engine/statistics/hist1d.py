@@ -1,5 +1,6 @@
 """Exact counts of the elements of all g_n in bins, [bins]."""
 
+from collections.abc import Mapping
 from functools import cache
 
 import torch
@@ -24,30 +25,37 @@ def hist1d(bins: Bins) -> Statistic:
         found[bins.near_zero[2]] += rows.zeros
         return found
 
-    return Statistic("hist1d", "total", chunk, (bins,), rows=rows)
+    def stacked(g: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
+        return _counts(g.flatten(1), bins)
+
+    return Statistic("hist1d", "total", chunk, (bins,), rows=rows, stacked=stacked)
 
 
 def counts(values: Tensor, bins: Bins) -> Tensor:
     """How many values each bin holds: int64, exact."""
-    flat = values.reshape(-1)
-    if flat.numel():
-        low, high = torch.stack(torch.aminmax(flat)).tolist()
+    return _counts(values.reshape(1, -1), bins)[0]
+
+
+def _counts(values: Tensor, bins: Bins) -> Tensor:
+    """The same for each row: [rows, bins]."""
+    if values.numel():
+        low, high = torch.stack(torch.aminmax(values)).tolist()
         reached = bins.reached(low, high)
         if len(reached) <= FEW and low == low:
-            return _compared(flat, bins, reached)
-    return _by_sign(flat, bins)
+            return _compared(values, bins, reached)
+    return torch.stack([_by_sign(row, bins) for row in values])
 
 
 def _compared(values: Tensor, bins: Bins, reached: range) -> Tensor:
     """Differences of how many values are at or above each edge."""
     edges = bins.thresholds if values.dtype is torch.float32 else bins.inner
-    found = torch.zeros(bins.count, dtype=torch.int64, device=values.device)
+    found = torch.zeros(len(values), bins.count, dtype=torch.int64, device=values.device)
     if not reached:
-        found[reached.start] = values.numel()
+        found[:, reached.start] = values.shape[1]
         return found
-    above = torch.stack([torch.count_nonzero(values >= edges[k]) for k in reached])
-    begin = pad(above, (1, 0), value=values.numel())
-    torch.sub(begin, pad(above, (0, 1)), out=found[reached.start : reached.stop + 1])
+    above = torch.stack([torch.count_nonzero(values >= edges[k], dim=1) for k in reached], 1)
+    between = pad(above, (1, 0), value=values.shape[1]) - pad(above, (0, 1))
+    found[:, reached.start : reached.stop + 1] = between
     return found
 
 

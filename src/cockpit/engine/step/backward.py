@@ -13,15 +13,17 @@ from cockpit.core.errors import Undefined, why
 from cockpit.core.guard import entry
 from cockpit.engine.autograd import losses
 from cockpit.engine.autograd.balance import imbalance
+from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
 from cockpit.engine.autograd.walk import Contribution, Walk
 from cockpit.engine.curvature.second_order import Curvature
 from cockpit.engine.needs import LINE, LOSSES, Diagonal, Need, per_sample
+from cockpit.engine.statistics.together import SMALL
 from cockpit.engine.step import curvature, shares
 from cockpit.engine.step.reduction import Reduction, Vectors, curvature_name
 from cockpit.engine.step.settings import Settings
-from cockpit.layers.forms import AnyForm, scale
+from cockpit.layers.forms import AnyForm, Dense, scale, wide
 from cockpit.layers.parts import pick, tensors
 
 NOT_ASKED = "individual gradients were not asked for"
@@ -85,6 +87,8 @@ class Backward:
         self._walk: Walk | None = None
         self._handles: list[Any] = []
         self._reduction: Reduction | None = None  # where the step's samples are known while autograd runs
+        self._small: dict[Any, list[tuple[str, Tensor, Tensor]]] = {}  # parameters that wait for others of their shape
+        self._off: Vectors = {}  # of those
         self._lasting = True  # forms are kept until the step is over
         loss = backpropagated(roots, seeds)
         self.found = Pass(0, loss.clone(), half=graph.half)
@@ -191,11 +195,15 @@ class Backward:
             form, term = parts.form, parts.term
             if form is None:
                 raise Undefined("nothing that samples contributed to it was seen")
-            found.off[name] = imbalance(form, arrived if term is None else arrived - term)
+            data = arrived if term is None else arrived - term
             if term is not None:
                 found.terms[name] = term
-            if self._reduction is not None and found.problem is None:
-                self._take(name, form, arrived if term is None else arrived - term, self._reduction)
+            if self._reduction is not None and isinstance(form, Dense) and data.numel() <= SMALL:
+                self._wait(name, form.value, data)
+            else:
+                found.off[name] = imbalance(form, data)
+                if self._reduction is not None and found.problem is None:
+                    self._take(name, form, data, self._reduction)
             if self._lasting and found.problem is None:
                 self._keep(name, form)
         except torch.OutOfMemoryError:
@@ -213,6 +221,36 @@ class Backward:
         found.numbers[name] = reduction.of(name, [scaled], self.parameters[name], mean, found.samples)
         found.seconds += time.perf_counter() - begin
 
+    def _wait(self, name: str, value: Tensor, data: Tensor) -> None:
+        """Put a small parameter aside until there are more of its shape."""
+        group = self._small.setdefault((value.shape, value.dtype, value.device), [])
+        group.append((name, value, data))
+        if len(group) * value.numel() >= self.settings.allowance.elements(value) // 4:
+            self._take_together(group)
+
+    def _take_together(self, group: list[tuple[str, Tensor, Tensor]]) -> None:
+        """Take the numbers of small parameters of one shape."""
+        begin, found, reduction = time.perf_counter(), self.found, self._reduction
+        assert reduction is not None
+        names, values, arrived = zip(*group, strict=True)
+        group.clear()
+        try:
+            g, data = wide(torch.stack(values)), torch.stack(arrived)
+            data = data.to(g.dtype)
+            off = torch.linalg.vector_norm((g.sum(1) - data).reshape(len(names), -1), dim=1)
+            self._off |= zip(names, off.unbind(0), strict=True)
+            if found.problem is not None:
+                return
+            g = (g if found.chosen is None else g[:, found.chosen.to(g.device)]) * (found.samples / self.scale)
+            parameters = [self.parameters[name] for name in names]
+            rows = reduction.together(names, g, parameters, data / self.scale, found.samples)
+            found.numbers |= zip(names, rows, strict=True)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            found.uncovered |= dict.fromkeys(names, why(error))
+        found.seconds += time.perf_counter() - begin
+
     def _keep(self, name: str, form: AnyForm) -> None:
         """Keep what samples contributed until the step is over."""
         found, some = self.found, _some(form, self.found.kept)
@@ -227,6 +265,7 @@ class Backward:
     def _let_go(self) -> None:
         """Nothing of this step is kept."""
         self._lasting = False
+        self._small.clear()
         self.found.forms.clear()
         self.found.numbers.clear()
         self.found.terms.clear()
@@ -242,8 +281,13 @@ class Backward:
     def finish(self) -> Pass:
         """The gradients are complete: return what was seen."""
         found = self.found
+        for group in self._small.values():
+            if group:
+                with torch.no_grad(), full_precision(group[0][1].device.type):
+                    self._take_together(group)
         if found.off:
             found.off = dict(zip(found.off, torch._foreach_norm(list(found.off.values())), strict=True))
+        found.off |= self._off
         if LOSSES in self.needs and self.samples is not None:
             found.shares = shares.shares_of(self.samples, found.loss, self._of_graph)
         if self._reduction is not None:
