@@ -85,10 +85,29 @@ def test_what_alpha_needs_is_kept_under_the_allowance(net: nn.Module) -> None:
     for step in range(3):
         seen = trial.step(lambda: F.cross_entropy(net(X), Y))
         seen.moved(update, leaving=True)
-        if step == 0:  # a guess that was wrong is undefined once
-            assert seen.flaw == NO_ROOM
+        for name, norms in every.sq_norms().items():
+            torch.testing.assert_close(seen.sq_norms()[name], norms)
+        if (
+            step == 0
+        ):  # nothing was known of it: what did not fit was reduced at once, guessing that the step has one pass
+            assert START not in seen.numbers
+            assert 0 < len(seen.passes[0].numbers) < len(seen.names)
             continue
         kept = seen.passes[0].kept
         assert 1 < len(kept) < N
         assert seen.seen == N  # numbers of all samples need not wait
         torch.testing.assert_close(seen.total(START), every.total(START)[kept.numpy()])
+
+
+def test_a_guess_that_was_wrong_is_undefined_once(net: nn.Module) -> None:
+    needs = frozenset({SQ_NORM, LINE})
+    trial = Trial(net, needs, settings(memory=6_000))
+    halves = [lambda: F.cross_entropy(net(X[:4]), Y[:4]) / 2, lambda: F.cross_entropy(net(X[4:]), Y[4:]) / 2]
+    assert trial.step(*halves).flaw == NO_ROOM
+    whole = Trial(net, needs).step(lambda: F.cross_entropy(net(X), Y))
+    seen = trial.step(*halves)
+    assert seen.flaw is None
+    assert 1 < seen.seen < N
+    chosen = torch.cat([found.chosen + 4 * k for k, found in enumerate(seen.passes)])
+    for name, norms in seen.sq_norms().items():
+        torch.testing.assert_close(norms, whole.sq_norms()[name][chosen])

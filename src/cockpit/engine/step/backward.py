@@ -87,6 +87,7 @@ class Backward:
         self._walk: Walk | None = None
         self._handles: list[Any] = []
         self._reduction: Reduction | None = None  # where the step's samples are known while autograd runs
+        self._guess: Reduction | None = None  # of what does not fit, where they are not
         self._small: dict[Any, list[tuple[str, Tensor, Tensor]]] = {}  # parameters that wait for others of their shape
         self._off: Vectors = {}  # of those
         self._lasting = True  # forms are kept until the step is over
@@ -145,16 +146,22 @@ class Backward:
             self.found.curvature = curvature.curvature_of(*given)
         return time.perf_counter() - begin
 
-    def reduce_at_once(self, line: Mapping[str, Tensor]) -> None:
-        """The step has this pass only: numbers can be computed as soon as a gradient is there."""
+    def reduce_at_once(self, line: Mapping[str, Tensor], sure: bool) -> None:
+        """The step has this pass only: numbers can be computed as soon as a gradient is there.
+
+        Where that is not sure, contributions are kept, and only of what does not fit it is guessed.
+        """
         known = self.found.curvature.diagonals
         diagonals = {
             curvature_name(need): mean_of(estimates, self.scale)
             for need, estimates in known.items()
             if isinstance(need, Diagonal) and isinstance(estimates, list)
         }
-        self._reduction = Reduction(self.needs, self.settings.allowance, line, diagonals)
-        self._lasting = LINE in self.needs
+        reduction = Reduction(self.needs, self.settings.allowance, line, diagonals)
+        if sure:
+            self._reduction, self._lasting = reduction, LINE in self.needs
+        else:
+            self._guess = reduction
 
     # ---- while autograd runs
 
@@ -205,7 +212,7 @@ class Backward:
                 if self._reduction is not None and found.problem is None:
                     self._take(name, form, data, self._reduction)
             if self._lasting and found.problem is None:
-                self._keep(name, form)
+                self._keep(name, form, data)
         except torch.OutOfMemoryError:
             self._let_go()
             self.settings.allowance.halve(arrived)
@@ -251,16 +258,19 @@ class Backward:
             found.uncovered |= dict.fromkeys(names, why(error))
         found.seconds += time.perf_counter() - begin
 
-    def _keep(self, name: str, form: AnyForm) -> None:
+    def _keep(self, name: str, form: AnyForm, data: Tensor) -> None:
         """Keep what samples contributed until the step is over."""
         found, some = self.found, _some(form, self.found.kept)
         if self.settings.allowance.keep(tensors(some)):
             found.forms[name] = some
-        else:
-            found.forms.clear()
-            found.crowded = True
-            if self._reduction is None:
-                found.problem = NO_ROOM
+            return
+        found.crowded = True
+        if self._guess is not None:
+            self._take(name, form, data, self._guess)
+            return
+        found.forms.clear()
+        if self._reduction is None:
+            found.problem = NO_ROOM
 
     def _let_go(self) -> None:
         """Nothing of this step is kept."""
@@ -290,8 +300,9 @@ class Backward:
         found.off |= self._off
         if LOSSES in self.needs and self.samples is not None:
             found.shares = shares.shares_of(self.samples, found.loss, self._of_graph)
-        if self._reduction is not None:
-            found.elements = self._reduction.kept
+        reduction = self._reduction or self._guess
+        if reduction is not None:
+            found.elements = reduction.kept
             self.settings.allowance.spent(found.seen, found.seconds)
         if self._lasting:
             self.settings.allowance.kept(found.held)
