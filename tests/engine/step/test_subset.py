@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from tests.engine.walked import USUAL, Trial
 from torch import nn
 
+import cockpit
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.allowance import Allowance
 from cockpit.engine.needs import ABS_MAX, DOT_GRAD, LINE, SQ_NORM, Hist1d, SignalToNoise
@@ -111,3 +112,19 @@ def test_a_guess_that_was_wrong_is_undefined_once(net: nn.Module) -> None:
     chosen = torch.cat([found.chosen + 4 * k for k, found in enumerate(seen.passes)])
     for name, norms in seen.sq_norms().items():
         torch.testing.assert_close(norms, whole.sq_norms()[name][chosen])
+
+
+def test_watch_takes_some_samples(net: nn.Module) -> None:
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with cockpit.watch(
+        net, optimizer, every=1, samples=3, run=False, quantities=["NormTest", "MeanGSNR", "Alpha"]
+    ) as pit:
+        for _ in range(3):
+            optimizer.zero_grad()
+            F.cross_entropy(net(X), Y).backward()
+            optimizer.step()
+        assert "3 random samples of each 8" in pit.explain()
+    first = pit.get_output()[0]
+    assert first["NormTest"] > 0
+    assert first["Alpha"] is not None
+    assert "all 8 samples" in (pit.history.series("MeanGSNR")[0].reason or "")
