@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.graph import Graph, Node, Result
@@ -175,3 +175,5 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     elif hasattr(value, "__dataclass_fields__"):
         for name in value.__dataclass_fields__:
             yield from tensors_in(getattr(value, name))
+    elif hasattr(value, "__dict__") and not isinstance(value, type | nn.Module):  # a plain object with ``.logits``
+        yield from (entry for entry in vars(value).values() if isinstance(entry, Tensor))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
 from cockpit.core.guard import entry
+from cockpit.engine.autograd import losses
 from cockpit.engine.autograd.balance import imbalance
 from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.graph import Graph
@@ -86,6 +87,7 @@ class Backward:
         self._walk: Walk | None = None
         self._handles: list[Any] = []
         self._reduction: Reduction | None = None  # where the step's samples are known while autograd runs
+        self._guess: Reduction | None = None  # of what does not fit, where they are not
         self._small: dict[Any, list[tuple[str, Tensor, Tensor]]] = {}  # parameters that wait for others of their shape
         self._off: Vectors = {}  # of those
         self._lasting = True  # forms are kept until the step is over
@@ -93,17 +95,18 @@ class Backward:
         self.found = Pass(0, loss.clone(), half=graph.half)
         self.found.origin = tuple(forward.call for _, forward in seen.forwards)
         self.samples: Samples | None = None
+        self._of_graph: Tensor | str = NOT_ASKED  # shares that the graph of the loss tells
         self._unknown = ""  # why it is not known where the samples are
         try:
-            self._find(roots[0].grad_fn)
+            self._find(roots, seeds)
         except Exception as error:
             self._unknown = self.found.shares = why(error)
             self.found.problem = self._unknown if self._asked or LOSSES in needs else None
 
-    def _find(self, root: Any) -> None:
+    def _find(self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> None:
         if self._asked or LOSSES in self.needs or curvature.asked(self.needs):
             settings = self.settings
-            with unnoticed(root):
+            with unnoticed(roots[0].grad_fn):
                 self.samples = Samples(
                     self.graph,
                     self.seen,
@@ -112,11 +115,13 @@ class Backward:
                     settings.batch_axis,
                     settings.batch_size,
                     settings.buffers,
+                    partial(losses.results, roots, seeds),
                 )
                 self.found.samples = self.samples.count
                 if LOSSES in self.needs:
                     for _, call in self.seen.calls:
                         self.samples.of_loss(call)
+                    self._of_graph = shares.read(self.samples, roots, seeds, self.parameters)
                 self._explain(self.samples)
 
     def _explain(self, samples: Samples) -> None:
@@ -141,16 +146,22 @@ class Backward:
             self.found.curvature = curvature.curvature_of(*given)
         return time.perf_counter() - begin
 
-    def reduce_at_once(self, line: Mapping[str, Tensor]) -> None:
-        """The step has this pass only: numbers can be computed as soon as a gradient is there."""
+    def reduce_at_once(self, line: Mapping[str, Tensor], sure: bool) -> None:
+        """The step has this pass only: numbers can be computed as soon as a gradient is there.
+
+        Where that is not sure, contributions are kept, and only of what does not fit it is guessed.
+        """
         known = self.found.curvature.diagonals
         diagonals = {
             curvature_name(need): mean_of(estimates, self.scale)
             for need, estimates in known.items()
             if isinstance(need, Diagonal) and isinstance(estimates, list)
         }
-        self._reduction = Reduction(self.needs, self.settings.allowance, line, diagonals)
-        self._lasting = LINE in self.needs
+        reduction = Reduction(self.needs, self.settings.allowance, line, diagonals)
+        if sure:
+            self._reduction, self._lasting = reduction, LINE in self.needs
+        else:
+            self._guess = reduction
 
     # ---- while autograd runs
 
@@ -201,7 +212,7 @@ class Backward:
                 if self._reduction is not None and found.problem is None:
                     self._take(name, form, data, self._reduction)
             if self._lasting and found.problem is None:
-                self._keep(name, form)
+                self._keep(name, form, data)
         except torch.OutOfMemoryError:
             self._let_go()
             self.settings.allowance.halve(arrived)
@@ -247,16 +258,19 @@ class Backward:
             found.uncovered |= dict.fromkeys(names, why(error))
         found.seconds += time.perf_counter() - begin
 
-    def _keep(self, name: str, form: AnyForm) -> None:
+    def _keep(self, name: str, form: AnyForm, data: Tensor) -> None:
         """Keep what samples contributed until the step is over."""
         found, some = self.found, _some(form, self.found.kept)
         if self.settings.allowance.keep(tensors(some)):
             found.forms[name] = some
-        else:
-            found.forms.clear()
-            found.crowded = True
-            if self._reduction is None:
-                found.problem = NO_ROOM
+            return
+        found.crowded = True
+        if self._guess is not None:
+            self._take(name, form, data, self._guess)
+            return
+        found.forms.clear()
+        if self._reduction is None:
+            found.problem = NO_ROOM
 
     def _let_go(self) -> None:
         """Nothing of this step is kept."""
@@ -285,9 +299,10 @@ class Backward:
             found.off = dict(zip(found.off, torch._foreach_norm(list(found.off.values())), strict=True))
         found.off |= self._off
         if LOSSES in self.needs and self.samples is not None:
-            found.shares = shares.shares_of(self.samples, found.loss)
-        if self._reduction is not None:
-            found.elements = self._reduction.kept
+            found.shares = shares.shares_of(self.samples, found.loss, self._of_graph)
+        reduction = self._reduction or self._guess
+        if reduction is not None:
+            found.elements = reduction.kept
             self.settings.allowance.spent(found.seen, found.seconds)
         if self._lasting:
             self.settings.allowance.kept(found.held)

@@ -137,8 +137,8 @@ class Recorder:
         backward = Backward(graph, roots, seeds, self.parameters, seen, self.needs, self.settings, self.loss_scale)
         seed = (self.settings.seed * 1_000_003 + self.step) * 31 + len(self.passes)
         self.curvature_seconds += backward.second_order(roots, seeds, seed, bool(self.passes) or self._expected > 1)
-        if self._expected == 1 and not self.passes:
-            backward.reduce_at_once(self.line)
+        if self._expected < 2 and not self.passes:
+            backward.reduce_at_once(self.line, sure=self._expected == 1)
         return backward
 
     def _add(self, new: Pass) -> None:
