@@ -63,15 +63,11 @@ def _by_sign(values: Tensor, bins: Bins) -> Tensor:
     """Most values are small: their sign decides; only what lies beyond the first edges is looked up."""
     radius, below, above = bins.near_zero
     row, place = torch.nonzero(values.abs() >= radius, as_tuple=True)
-    beyond = values[row, place]
-    found = torch.zeros(len(values), bins.count, dtype=torch.int64, device=values.device)
-    found.view(-1).scatter_add_(0, row * bins.count + bins.index(beyond), torch.ones_like(row))
-    negative = torch.count_nonzero(values < 0, dim=1).sub_(_in_row(row, beyond < 0, len(values)))
+    found = torch.bincount(row * bins.count + bins.index(values[row, place]), minlength=len(values) * bins.count).view(
+        len(values), bins.count
+    )
+    inside = values.shape[1] - found.sum(1)
+    negative = torch.count_nonzero(values < 0, dim=1) - found[:, :above].sum(1)
     found[:, below] += negative
-    found[:, above] += values.shape[1] - _in_row(row, torch.ones_like(beyond, dtype=torch.bool), len(values)) - negative
+    found[:, above] += inside - negative
     return found
-
-
-def _in_row(row: Tensor, counted: Tensor, rows: int) -> Tensor:
-    """How many are counted in each row."""
-    return torch.zeros(rows, dtype=torch.int64, device=row.device).scatter_add_(0, row, counted.long())
