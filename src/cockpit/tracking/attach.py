@@ -1,7 +1,6 @@
 """``watch``: attach to a model, its optimizer and its loss; the training loop stays unchanged."""
 
 import logging
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -28,7 +27,7 @@ from cockpit.engine.needs import double_backward
 from cockpit.engine.step.settings import Settings
 from cockpit.quantities import resolve
 from cockpit.store import StoredRun
-from cockpit.tracking.checks import check_options, check_parts, whole
+from cockpit.tracking.checks import check_options, check_parts, disabled, whole
 from cockpit.tracking.describe import describe
 from cockpit.tracking.explain import explain
 from cockpit.tracking.hooks import Hook
@@ -63,6 +62,7 @@ def watch(
     scaler: Any = None,
     step: int = 0,
     steps: int | None = None,
+    samples: int | None = None,
     seed: int = 0,
 ) -> "Watch":
     """Watch a training loop, which stays unchanged.
@@ -86,28 +86,22 @@ def watch(
         scaler: The gradient scaler of mixed precision. None: it is recognised.
         step: Number of the first step, to continue a run.
         steps: Planned number of steps; the dashboard then shows the time that remains.
+        samples: Random samples of each batch whose individual gradients are taken. None: all, or as many as fit.
         seed: Seed of the estimators. The global random state is never touched.
     """
     given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
     optimizers = [inner_optimizer(entry) for entry in given]
     check_parts(model, optimizers, loss_fn)
-    check_options(batch_axis, batch_size, losses, scaler, step, steps)
+    check_options(batch_axis, batch_size, losses, scaler, step, steps, samples)
     chosen = resolve(quantities)
     on_gpu = any(parameter.is_cuda for parameter in model.parameters())
     tiers = {tier_of(quantity) for quantity in chosen if not quantity.scheduled}
     schedule: Schedule = Budget(budget, grace, tiers=tiers, steps=steps, first=FIRST_ON_GPU if on_gpu else FIRST)
     if every is not None:
         schedule = as_schedule(every)
-    settings = Settings(
-        batch_axis,
-        batch_size,
-        losses,
-        LossScale(scaler),
-        allowance=Allowance(seed=seed),
-        seed=seed,
-        buffers=lambda: list(model.buffers()),
-    )
-    folder = None if _disabled() else choose_folder(run, name or type(model).__name__)
+    settings = Settings(batch_axis, batch_size, losses, LossScale(scaler), seed=seed)
+    settings.allowance, settings.buffers = Allowance(samples=samples, seed=seed), lambda: list(model.buffers())
+    folder = None if disabled() else choose_folder(run, name or type(model).__name__)
     _close_earlier(model)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
     _watched[inner_model(model)] = ref(pit)
@@ -142,7 +136,7 @@ class Watch:
         self._armed = ExitStack()
         self._armed_for: tuple[bool, bool] | None = None  # what the forward pass runs under; None: no hooks
         self._alone = len(optimizers) == 1
-        self._closed = _disabled()
+        self._closed = disabled()
         measured = [] if self._closed else quantities
         roster = Roster(model, optimizers)
         self._compiled = eager.is_compiled(model)
@@ -403,7 +397,3 @@ def _close_earlier(model: nn.Module) -> None:
         earlier.close()
         where = "" if earlier.folder is None else f" (run {earlier.folder})"
         log.warning("%s was being watched%s: that watch is closed, a new one begins", type(model).__name__, where)
-
-
-def _disabled() -> bool:
-    return os.environ.get("COCKPIT_DISABLED", "") not in ("", "0")

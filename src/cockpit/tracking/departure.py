@@ -9,7 +9,8 @@ from torch import Tensor
 from cockpit.core.errors import Undefined
 from cockpit.engine.needs import LINE
 from cockpit.engine.step.line import Line, LineEnd
-from cockpit.engine.step.observation import START, Observation
+from cockpit.engine.step.observation import Observation
+from cockpit.engine.step.prepared import START
 from cockpit.quantities._base import Quantity
 
 

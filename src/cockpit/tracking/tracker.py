@@ -18,7 +18,8 @@ from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.thread import LoopThread
 from cockpit.engine.needs import UPDATE, Need
 from cockpit.engine.step.motion import Motion
-from cockpit.engine.step.observation import NOTHING_SEEN, Observation
+from cockpit.engine.step.observation import Observation
+from cockpit.engine.step.prepared import NOTHING_SEEN
 from cockpit.engine.step.recorder import Recorder
 from cockpit.engine.step.settings import Settings
 from cockpit.quantities import QUANTITIES

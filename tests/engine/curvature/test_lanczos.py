@@ -127,7 +127,7 @@ def test_long_vectors_in_single_precision() -> None:
 def test_few_vectors_find_the_same(vectors: int) -> None:
     spectrum = torch.linspace(-1, 1, 300, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
-    found = largest(lambda v: spectrum * v, torch.ones_like(spectrum), generator, vectors=vectors)
+    found = largest(lambda v: spectrum * v, torch.ones_like(spectrum), generator, size=vectors)
     assert found.value == pytest.approx(1, rel=1e-3)
 
 

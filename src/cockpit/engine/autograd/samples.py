@@ -57,9 +57,10 @@ class Samples:
         axis: int = 0,
         size: Any = None,
         buffers: Callable[[], Iterable[Tensor]] = tuple,
+        linear: Callable[[], list[Result]] = list,
     ) -> None:
         self.graph, self.seen, self._parameters = graph, seen, parameters
-        self._structures, self._axis, self._buffers = structures, axis, buffers
+        self._structures, self._axis, self._buffers, self._linear = structures, axis, buffers, linear
         forwards, calls = [forward for _, forward in seen.forwards], [call for _, call in seen.calls]
         self.count = batch_size_of(forwards, calls, seen.losses, seen.size or size, axis)
         self.sources = self._find_sources()
@@ -101,6 +102,12 @@ class Samples:
         """Where the samples are in any result that has them."""
         return place(self.graph, (node, output), self.count, self.sources, self._axis)
 
+    def told(self, result: Result) -> Layout | None:
+        """Where the samples are in a result, if they are told apart there: nothing is guessed."""
+        place = result.node, result.output
+        placement = self._ask([place], self.sources)[place].placement
+        return None if placement is None else placement.layout(result.shape, self.count)
+
     # ---- where the samples are known
 
     def _find_sources(self) -> list[Source]:
@@ -113,6 +120,8 @@ class Samples:
             self.seen.predictions(),
             [below] if (below := loss_input(graph)) is not None else [],
         ]
+        if not any(kinds):  # the loss lies inside the model: its own results
+            kinds.append(self._linear())
         for results in kinds:
             top = topmost(graph, results)
             described = [source for result in top if (source := self.likeliest(result)) is not None]

@@ -114,12 +114,12 @@ class _Pass:
         """The search starts at noise, and as much of the eigenvectors of the step before."""
         generator, warm = self._generator(3), self._memory.eigenvector
         start = _noise(self._first, sum(p.numel() for p in self._request.network.parameters.values()), generator)
-        vectors = self._vectors(start)
+        size = self._vectors(start)
         start /= start.norm()
         if warm is not None and warm.numel() == start.numel():
             start += warm.to(start)
         asymmetry = HALF if self._request.half else lanczos.ASYMMETRY
-        pair = lanczos.largest(self._products().flat, start, generator, asymmetry=asymmetry, vectors=vectors)
+        pair = lanczos.largest(self._products().flat, start, generator, asymmetry=asymmetry, size=size)
         self._memory.eigenvector = pair.vector
         return pair
 

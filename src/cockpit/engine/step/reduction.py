@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from cockpit.core.errors import CockpitError
 from cockpit.engine.autograd.allowance import Allowance
 from cockpit.engine.needs import (
     ABS_MAX,
@@ -25,8 +27,9 @@ from cockpit.engine.statistics._base import At, Statistic
 from cockpit.engine.statistics.dot import dot
 from cockpit.engine.statistics.hist1d import hist1d
 from cockpit.engine.statistics.hist2d import hist2d
-from cockpit.engine.statistics.lengths import square_norm
+from cockpit.engine.statistics.lengths import square_norm, square_rows
 from cockpit.engine.statistics.scan import Found, scan_all
+from cockpit.engine.statistics.together import scan_together
 from cockpit.layers.forms import AnyForm
 
 Vectors = dict[str, Tensor]
@@ -68,28 +71,51 @@ class Reduction:
     allowance: Allowance
     line: Mapping[str, Tensor] = field(default_factory=dict)  # the direction of the step before, by parameter
     diagonals: Mapping[str, Vectors] = field(default_factory=dict)  # curvature, by its name
-    kept: Vectors = field(default_factory=dict)  # sums of squares that someone reads while the step lasts
+    kept: dict[Need, Vectors] = field(default_factory=dict)  # numbers of every element, while the step lasts
 
     def __post_init__(self) -> None:
         asked = {need: s for need in self.needs if self._known(need) and (s := statistic_of(need)) is not None}
         self.wanted: dict[Need, Statistic] = {SQ_NORM: sq_norm.SQ_NORM, **asked}  # lengths judge whether all is seen
         if self.line:
             self.wanted[LINE] = dot(LINE)
+        for s in self.wanted.values():
+            if any(s == other and s.chunk is not other.chunk for other in self.wanted.values()):
+                raise CockpitError(f"two statistics are called {s.name!r}; give one of them another name")
 
     def _known(self, need: Need) -> bool:
         return not isinstance(need, NoiseToCurvature) or curvature_name(need.diagonal) in self.diagonals
 
     def of(self, name: str, parts: Sequence[AnyForm], parameter: Tensor, mean: Tensor, size: int) -> dict[Need, Tensor]:
         """The numbers of a parameter, from g_n in one part for each backward pass, and their mean."""
-        vectors = {MEAN: mean} | {key: found[name] for key, found in self.diagonals.items() if name in found}
+        at = self._beside(name, parameter, mean, size)
+        found = scan_all(parts, list(self.wanted.values()), at, self.allowance.elements(parameter))
+        return {**self._numbers(name, found), MEAN_SQ: square_norm(mean)}
+
+    def together(
+        self, names: Sequence[str], g: Tensor, parameters: Sequence[Tensor], means: Tensor, size: int
+    ) -> list[dict[Need, Tensor]]:
+        """The numbers of several small parameters of one shape, from all g_n [P, N, *shape] and their means."""
+        at = [self._beside(*each, size) for each in zip(names, parameters, means, strict=True)]
+        found = scan_together(g, list(self.wanted.values()), at)
+        squares = square_rows(means.reshape(len(names), -1))
+        return [
+            {**self._numbers(name, here), MEAN_SQ: square}
+            for name, here, square in zip(names, found, squares.unbind(0), strict=True)
+        ]
+
+    def _beside(self, name: str, parameter: Tensor, mean: Tensor, size: int) -> At:
+        vectors: dict[Any, Tensor] = {MEAN: mean}
+        vectors |= {key: diagonal[name] for key, diagonal in self.diagonals.items() if name in diagonal}
         if self.line:
             vectors[LINE] = self.line[name] if name in self.line else torch.zeros_like(mean)
-        at = At(parameter.detach(), vectors, size)
-        found = scan_all(parts, list(self.wanted.values()), at, self.allowance.elements(parameter))
+        return At(parameter.detach(), vectors, size)
+
+    def _numbers(self, name: str, found: Found) -> dict[Need, Tensor]:
         numbers = {need: found[s] for need, s in self.wanted.items()}
-        if SUM_SQ in numbers:
-            self.kept[name] = numbers.pop(SUM_SQ)
-        return {**numbers, MEAN_SQ: square_norm(mean)}
+        for need, s in self.wanted.items():
+            if s.keeps == "element":
+                self.kept.setdefault(need, {})[name] = numbers.pop(need)
+        return numbers
 
     def along(self, parts: Sequence[AnyForm], parameter: Tensor, vector: Tensor) -> Tensor:
         """<g_n, v>, [B]."""
