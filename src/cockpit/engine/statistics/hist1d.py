@@ -38,12 +38,12 @@ def counts(values: Tensor, bins: Bins) -> Tensor:
 
 def _counts(values: Tensor, bins: Bins) -> Tensor:
     """The same for each row: [rows, bins]."""
-    if values.numel():
+    if values.numel() and not values.is_cuda:  # a GPU is asked once, by the other way
         low, high = torch.stack(torch.aminmax(values)).tolist()
         reached = bins.reached(low, high)
         if len(reached) <= FEW and low == low:
             return _compared(values, bins, reached)
-    return torch.stack([_by_sign(row, bins) for row in values])
+    return _by_sign(values, bins)
 
 
 def _compared(values: Tensor, bins: Bins, reached: range) -> Tensor:
@@ -62,9 +62,12 @@ def _compared(values: Tensor, bins: Bins, reached: range) -> Tensor:
 def _by_sign(values: Tensor, bins: Bins) -> Tensor:
     """Most values are small: their sign decides; only what lies beyond the first edges is looked up."""
     radius, below, above = bins.near_zero
-    beyond = values[values.abs() >= radius]
-    negative = torch.count_nonzero(values < 0) - torch.count_nonzero(beyond < 0)
-    found = torch.bincount(bins.index(beyond), minlength=bins.count)
-    found[below] += negative
-    found[above] += values.numel() - len(beyond) - negative
+    row, place = torch.nonzero(values.abs() >= radius, as_tuple=True)
+    found = torch.bincount(row * bins.count + bins.index(values[row, place]), minlength=len(values) * bins.count).view(
+        len(values), bins.count
+    )
+    inside = values.shape[1] - found.sum(1)
+    negative = torch.count_nonzero(values < 0, dim=1) - found[:, :above].sum(1)
+    found[:, below] += negative
+    found[:, above] += inside - negative
     return found
