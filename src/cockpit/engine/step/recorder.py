@@ -18,6 +18,7 @@ from cockpit.engine.step.reduction import Vectors
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, joined
 
+CAREFUL = 8  # steps after one of several passes, in which contributions are kept until the step is over
 SECOND_PASS = "a second backward pass came unexpectedly; the next step is measured with it"
 CHANGED = "the parameters changed between the backward passes of one step"
 TOUCHED = "the gradients were changed between the backward passes of one step"
@@ -49,7 +50,8 @@ class Recorder:
         self._present: dict[str, Tensor | None] = {}  # gradients that lay there before, and what was added since
         self._marks: dict[str, tuple[int, int]] = {}
         self._versions: dict[str, int] = {}
-        self._expected, self._calls = settings.passes, 0
+        self._expected = max(settings.passes, 2) if settings.careful else settings.passes
+        self._last, self._calls, settings.careful = settings.passes, 0, max(0, settings.careful - 1)
         settings.allowance.begin()
 
     # ---- the forward pass
@@ -116,6 +118,8 @@ class Recorder:
         found = finished.finish()
         self._calls += 1
         self.settings.passes = self._calls
+        if self._calls > 1:
+            self.settings.careful = CAREFUL
         self.flaw = self.flaw or found.problem
         self._add(found)
         self._take_gradient(found)
@@ -136,7 +140,7 @@ class Recorder:
         seen = Seen(*notes, self.known_size, self.known_losses)
         backward = Backward(graph, roots, seeds, self.parameters, seen, self.needs, self.settings, self.loss_scale)
         seed = (self.settings.seed * 1_000_003 + self.step) * 31 + len(self.passes)
-        self.curvature_seconds += backward.second_order(roots, seeds, seed, bool(self.passes) or self._expected > 1)
+        self.curvature_seconds += backward.second_order(roots, seeds, seed, bool(self.passes) or self._last > 1)
         if self._expected < 2 and not self.passes:
             backward.reduce_at_once(self.line, sure=self._expected == 1)
         return backward
