@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from cockpit.results.published import DRIFTING, IMPOSSIBLE
@@ -262,16 +263,23 @@ def spread(metric: str, mean: float | None, std: float | None) -> str:
 def _graded(cells: Sequence[Cell | None], metric: str) -> list[Entry]:
     means = [one.mean if one is not None and one.mean is not None else math.nan for one in cells]
     finite = [value for value in means if math.isfinite(value)]
-    low, high = min(finite, default=0.0), max(finite, default=0.0)
-    top = high if rises(metric) else low
+    top = (max if rises(metric) else min)(finite, default=0.0)
+    reach = _reach([abs(value - top) for value in finite])
     found = []
     for one, mean in zip(cells, means, strict=True):
         grade = None
-        if math.isfinite(mean) and high > low:
-            share = (mean - low) / (high - low)
-            grade = round(100 * (share if rises(metric) else 1 - share))
+        if math.isfinite(mean) and reach:
+            grade = round(100 * max(0.0, 1 - abs(mean - top) / reach))
         found.append(Entry(_outcome(one), grade, math.isfinite(mean) and mean == top))
     return found
+
+
+def _reach(behind: Sequence[float]) -> float:
+    """How far behind the best is as bad as anything: three times as far as the median, or the last of all."""
+    if not behind:
+        return 0.0
+    usual = median(behind)
+    return min(3 * usual, max(behind)) or max(behind)
 
 
 def _outcome(cell: Cell | None) -> str:
@@ -307,7 +315,7 @@ def _notes(cells: Iterable[Cell], published: bool) -> list[str]:
     for cell, one in figures:
         if one["why"]:
             whys.setdefault(one["why"], []).append(cell.optimizer)
-    return found + [f"not met, {', '.join(names)}: {why}" for why, names in whys.items()]
+    return found + [f"not met, {', '.join(dict.fromkeys(names))}: {why}" for why, names in whys.items()]
 
 
 def _gain(one: Usual | None) -> str:
