@@ -57,8 +57,11 @@ def _parts(report: Report, published: bool) -> Iterator[tuple[str, str, str]]:
     for heading in ORDER:
         held = f'<div class="sheets">{"".join(map(_table, tables[heading]))}</div>' if heading in tables else ""
         shown = "".join(look.shown(one) for one in drawn if one.heading == heading)
-        long = sum(len(sheet.rows) for sheet in tables.get(heading, ())) > LONG and heading not in OPEN
-        held = _folded("As a table", held) if long or (heading in DRAWN and shown) else held
+        rows = sum(len(sheet.rows) for sheet in tables.get(heading, ()))
+        if heading in DRAWN and shown:
+            held = _folded("As a table", held)
+        elif rows > LONG and heading not in OPEN:
+            held = _folded(f"All {rows} of them", held)
         text = shown + held
         text += _commands(report) if heading == "Settings" and text else ""
         if text:
@@ -112,6 +115,7 @@ class _Look:
         self._converter = converter()
         self._config = config("light") | {"aria": False}  # each mark would say what it is, at ten times the size
         legend, axis = self._config["legend"], self._config["axis"]
+        self._config["text"] = {**self._config["text"], "color": legend["labelColor"]}  # it stands on colours
         self._colours = {
             **{legend["labelColor"]: "var(--ink)", axis["labelColor"]: "var(--soft)", axis["gridColor"]: "var(--grid)"}
         }
