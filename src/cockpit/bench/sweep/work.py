@@ -67,7 +67,7 @@ class Worker:
         return entries
 
     def _trained(self, plans: Sequence[Plan]) -> "list[Result | packs.Failed]":
-        return list(packs.train(plans, self.context.place, self.context.device))
+        return packs.train(plans, self.context.place, self.context.device)
 
     def _alone(self, plan: Plan) -> Result:
         """Train a run as a pack of one."""
