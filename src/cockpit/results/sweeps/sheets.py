@@ -191,6 +191,8 @@ def facts(report: Report) -> list[str]:
     plan, cells = report.plan, report.cells
     known, missing = [one for one in cells if one.values], [one for one in cells if one.missing]
     said = [f"{len(known)} of {len(cells)} cells have results"]
+    beside = len(cells) - len(report.reading.cells)
+    said += [f"{counted(beside, 'cell')} of these from {counted(len(report.others), 'other sweep')}"] if beside else []
     if missing:
         left = sum(one.missing for one in missing)
         said.append(f"{counted(left, 'run')} of {counted(len(missing), 'cell')} still to do")
