@@ -172,9 +172,9 @@ def test_one_sweep_at_a_time(cockpit: Call, tmp_path: Path) -> None:
 
 
 @contextmanager
-def sweeping(file: Path, workers: int = 2) -> Iterator[subprocess.Popen[bytes]]:
-    """A sweep in a process of its own."""
-    command = [sys.executable, "-m", "cockpit", "bench", "sweep", str(file), "--workers", str(workers)]
+def sweeping(file: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A sweep in a process of its own, with two workers."""
+    command = [sys.executable, "-m", "cockpit", "bench", "sweep", str(file), "--workers", "2", *options]
     environment = os.environ | {"COCKPIT_RUNS": "runs"}
     with subprocess.Popen(command, cwd=file.parent, stdout=subprocess.DEVNULL, env=environment) as process:
         try:
