@@ -1,5 +1,6 @@
 """Commands that read results: tables, figures, imports, and what an optimizer costs; light until they run."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from cockpit.bench.folders import default_folder, run_folder
 if TYPE_CHECKING:
     from cockpit.results.result import Result
 
-FOLDER = "FOLDER holds results, ours or those of DeepOBS; otherwise $COCKPIT_RUNS/bench or runs/bench."
+FOLDER = "FOLDER holds results: runs, a sweep, or those of DeepOBS; otherwise $COCKPIT_RUNS/bench or runs/bench."
 KINDS = ("curves", "sensitivity", "speed", "final")
 FORMATS = ("text", "markdown", "csv", "json", "latex")
 
@@ -56,7 +57,7 @@ def table(
 
     found = tables.table(tables.only(_given(folders), schedules, optimizers), problems or None, **options)
     if format == "text" and out is None:
-        click.echo(formats.text(found, _width()), nl=False)
+        click.echo(formats.text(found, width()), nl=False)
     elif out is None:
         click.echo(formats.render(found, format), nl=False)
     else:
@@ -136,7 +137,10 @@ def import_(source: Path, out: Path) -> None:
 @click.option("--batch-size", type=click.IntRange(min=1), default=128, show_default=True)
 @click.option("--data-dir", type=_path, help="Where the data are; otherwise $COCKPIT_DATA.")
 @click.option("--device", help="cpu, cuda, cuda:1, ...; otherwise a GPU if there is one.")
-def runtime(optimizer: str, lr: float | None, settings: Sequence[str], data_dir: Path | None, **options: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON, for `bench report --costs`.")
+def runtime(
+    optimizer: str, lr: float | None, settings: Sequence[str], data_dir: Path | None, as_json: bool, **options: Any
+) -> None:
     """Compare the training time of OPTIMIZER with that of SGD."""
     from cockpit.bench.optimizers import choose
     from cockpit.bench.runtime import estimate
@@ -145,6 +149,10 @@ def runtime(optimizer: str, lr: float | None, settings: Sequence[str], data_dir:
 
     choice = choose(optimizer, **hyperparameters(lr, settings))
     found = estimate(choice, place=Place(data_dir) if data_dir else None, **options)
+    if as_json:
+        told = {"optimizer": choice.name, "problem": options["problem"], "runs": options["runs"]}
+        click.echo(json.dumps(told | {"ratio": found.ratio_mean, "std": found.ratio_std}))
+        return
     ratio, runs = f"{found.ratio_mean:.2f}", options["runs"]
     counted = "a single run" if runs == 1 else f"{runs} runs"
     ratio += "" if runs == 1 else f" ± {found.ratio_std:.2f}"
@@ -189,12 +197,20 @@ def _read(places: Sequence[Path], batch_losses: bool = False) -> "list[Result]":
     return found
 
 
-def _width() -> int | None:
+def width() -> int | None:
     """The width of the terminal; None where the output goes elsewhere."""
     import shutil
     import sys
 
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def put(text: str, out: Path | None) -> None:
+    """Print a text, or write it to a file and say so."""
+    if out is None:
+        click.echo(text, nl=not text.endswith("\n"))
+    else:
+        _write(out, text)
 
 
 def _write(out: Path, text: str) -> None:

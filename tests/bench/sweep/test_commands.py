@@ -98,7 +98,7 @@ def test_a_changed_study_is_another_question(cockpit: Call, tmp_path: Path) -> N
     less = cockpit("sweep", file, "--workers", 0)
     assert "the study has changed: 10 results of earlier sweeps stay stored, but are not reported" in less.stderr
     assert numbers(folder) == before
-    assert {one["optimizer"] for one in json.loads(cockpit("report", folder).stdout)["cells"]} == {
+    assert {one["optimizer"] for one in json.loads(cockpit("report", folder, "--format", "json").stdout)["cells"]} == {
         "NAdam",
         "my_opt:SignMom",
     }

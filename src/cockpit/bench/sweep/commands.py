@@ -74,24 +74,29 @@ def status(what: Path, runs: bool, as_json: bool) -> None:
 
 @click.command(epilog=WHAT)
 @click.argument("what", type=_path, metavar="FILE|FOLDER")
-@click.option("--format", type=click.Choice(["json"]), default="json", show_default=True)
-@click.option("--out", "-o", type=_path, help="Write to this file.")
-def report(what: Path, format: str, out: Path | None) -> None:
+@click.option("--format", type=click.Choice(["text", "html", "latex", "csv", "json"]), help="Otherwise by -o, or text.")
+@click.option("--published", is_flag=True, help="Show the published study's figures beside.")
+@click.option(
+    "--with", "others", multiple=True, type=_path, metavar="STORE", help="Another sweep's folder, as baselines."
+)
+@click.option("--costs", type=_path, help="Lines of `cockpit bench runtime --json`: times of training beside SGD's.")
+@click.option("--out", "-o", type=_path, help="Write to this file: .txt, .html, .tex, .csv or .json.")
+def report(what: Path, format: str | None, costs: Path | None, out: Path | None, **options: Any) -> None:
     """Show how the optimizers of a sweep compare."""
-    from cockpit.core.errors import CockpitError
-    from cockpit.results.sweeps import cells
+    from cockpit.bench.reporting import put, width
+    from cockpit.bench.sweep.showing import reported
+    from cockpit.results.sweeps.costs import read_costs
 
     plan, store = _found(what)
-    found = [] if store is None else cells.cells(store, plan)
-    if not any(one.values for one in found):
-        raise CockpitError(f"{what}: nothing to report, no run has finished; `cockpit bench sweep` trains them")
-    text = json.dumps(cells.report(found), allow_nan=False)
-    if out is None:
-        click.echo(text)
-    else:
-        from cockpit.bench.reporting import _write
+    options |= {"format": format or _by_ending(out), "width": width() if out is None else None}
+    put(reported(what, plan, store, costs=None if costs is None else read_costs(costs), **options), out)
 
-        _write(out, text)
+
+ENDINGS = {".html": "html", ".htm": "html", ".tex": "latex", ".csv": "csv", ".json": "json"}
+
+
+def _by_ending(out: Path | None) -> str:
+    return "text" if out is None else ENDINGS.get(out.suffix.lower(), "text")
 
 
 COMMANDS: list[click.Command] = [sweep, status, report]

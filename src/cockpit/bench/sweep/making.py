@@ -89,4 +89,4 @@ def task_of(name: str, problem: Problem, version: int | str, options: Mapping[st
         "order": given.pop("order", VARIANTS["order"]),
         "matrix": given.pop("hessian", VARIANTS["hessian"]),
     }
-    return Task(name=name, version=version, **known | others, options=given)
+    return Task(name=name, version=version, **known | others, options=given, target=problem.target)

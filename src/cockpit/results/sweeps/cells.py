@@ -43,7 +43,7 @@ def cells(store: Store, plan: SweepPlan) -> list[Cell]:
     rows = store.rows()
     found = [one for group in groups(plan) for one in chosen(group, rows)]
     curves = store.arrays(spec.id for one in found for spec in one.reported if spec.id in rows)
-    return [_cell(one, rows, curves) for one in found]
+    return [cell(one, rows, curves) for one in found]
 
 
 def report(found: Sequence[Cell]) -> dict[str, Any]:
@@ -64,7 +64,8 @@ def judged(schedule: str, epochs: int) -> int:
     return end or epochs
 
 
-def _cell(one: Chosen, rows: Mapping[str, Row], curves: Curves) -> Cell:
+def cell(one: Chosen, rows: Mapping[str, Row], curves: Curves) -> Cell:
+    """What is said of one cell; the curves are those of its reported runs."""
     group = one.group
     metric, epoch = f"test_{group.task.metric}", judged(group.schedule, group.task.epochs)
     there = [spec for spec in one.reported if spec.id in rows and rows[spec.id].state != "failed"]
