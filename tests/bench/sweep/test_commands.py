@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import re
 import signal
 import subprocess
@@ -171,9 +172,9 @@ def test_one_sweep_at_a_time(cockpit: Call, tmp_path: Path) -> None:
 
 
 @contextmanager
-def sweeping(file: Path, workers: int = 2) -> Iterator[subprocess.Popen[bytes]]:
-    """A sweep in a process of its own."""
-    command = [sys.executable, "-m", "cockpit", "bench", "sweep", str(file), "--workers", str(workers)]
+def sweeping(file: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A sweep in a process of its own, with two workers."""
+    command = [sys.executable, "-m", "cockpit", "bench", "sweep", str(file), "--workers", "2", *options]
     environment = os.environ | {"COCKPIT_RUNS": "runs"}
     with subprocess.Popen(command, cwd=file.parent, stdout=subprocess.DEVNULL, env=environment) as process:
         try:
@@ -200,13 +201,46 @@ def until_there_is_something(process: subprocess.Popen[bytes], folder: Path, mor
         time.sleep(0.01)
 
 
-def test_killed_and_resumed(tmp_path: Path) -> None:
-    whole, part = write(tmp_path / "whole"), write(tmp_path / "part")
+def workers(process: subprocess.Popen[bytes]) -> list[int]:
+    """The processes that a sweep has started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(pid) for pid in children.read_text().split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    """The sweep three times, workers twice; what is there at the end is what an undisturbed sweep makes."""
+    drawn = random.Random(0)
+    whole, part = write(tmp_path / "whole", optimizer=SLOW), write(tmp_path / "part", optimizer=SLOW)
     folder = part.parent / "runs/sweeps/study"
-    with sweeping(whole) as undisturbed, sweeping(part) as killed:
-        until_there_is_something(killed, folder)
-        killed.kill()
+    with sweeping(whole) as undisturbed:
+        for victim in ("sweep", "worker", "sweep", "worker", "sweep"):
+            before = len(numbers(folder)) if (folder / "sweep.db").exists() else -1
+            with sweeping(part) as killed:
+                until_there_is_something(killed, folder, min(before, RUNS - 10))
+                time.sleep(drawn.random() * 0.3)
+                if victim == "worker" and workers(killed):
+                    os.kill(drawn.choice(workers(killed)), signal.SIGKILL)
+                    time.sleep(0.5)
+                left_alone = workers(killed)
+                killed.kill()
+            deadline = time.monotonic() + 20
+            while any(Path(f"/proc/{pid}/cmdline").exists() for pid in left_alone):
+                assert time.monotonic() < deadline, "a worker outlives its sweep"
+                time.sleep(0.05)
         assert undisturbed.wait() == 0
     with sweeping(part) as resumed:
         assert resumed.wait() == 0
     assert numbers(folder) == numbers(whole.parent / "runs/sweeps/study")
+
+
+def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
+    file = write(tmp_path, optimizer=SLOW)
+    folder = tmp_path / "runs/sweeps/study"
+    with sweeping(file) as process:
+        until_there_is_something(process, folder)
+        for pid in workers(process):
+            os.kill(pid, signal.SIGKILL)
+        assert process.wait() == 0
+    told = CliRunner().invoke(bench, ["status", str(folder), "--json"])
+    assert json.loads(told.stdout)["runs"].items() >= {"failed": 0, "left": 0}.items()

@@ -70,7 +70,13 @@ def dry(file: Path, out: Path | None = None) -> Ended:
     counted = _counted(plan, rows)
     each = store.bytes / len(rows) if store is not None and rows else BYTES
     runs = {"nominal": nominal(plan), "stored": len(counted.rows), "to_do": counted.left}
-    told = {"name": plan.name, "cells": plan.cells, "runs": runs, "seconds": seconds_left(counted)}
+    seconds = seconds_left(counted)
+    told = {
+        "name": plan.name,
+        "cells": plan.cells,
+        "runs": runs,
+        "seconds": None if seconds is None else seconds / _cores(),
+    }
     return Ended({**told, "bytes": round(each * counted.left)}, COMPLETE)
 
 
@@ -101,6 +107,7 @@ def carry_out(
             try:
                 with places(prepared.modules), shown(console, engine.slots) as progress:
                     Sweep(prepared.plan, store, engine, progress, retry_failed).go(alive)
+                take_in(store.folder / PARCELS, store)
             finally:
                 engine.close()
     except Busy as error:
