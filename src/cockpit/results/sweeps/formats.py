@@ -78,7 +78,7 @@ def sections(report: Report, published: bool) -> Iterator[tuple[str, list[Sheet]
         ("Better, worse, or noise", [sheets.verdicts(report, layout) for layout in sheets.layouts(report)]),
         ("What tuning and schedules give", [sheets.usual(report)]),
         ("Several untuned optimizers, or tuning one", [*sheets.several(report)]),
-        ("Stability", [sheets.retuned(report)]),
+        ("Stability", [sheets.retuned(report), sheets.tried(report)]),
         ("Settings", [sheets.winners(report)]),
         ("Other sweeps", [sheets.refused(report)]),
     ]

@@ -13,6 +13,7 @@ from cockpit.results.sweeps.cells import Cell
 from cockpit.results.sweeps.comparisons import Comparison
 from cockpit.results.sweeps.gains import Usual
 from cockpit.results.sweeps.report import Report
+from cockpit.results.sweeps.stability import Tried
 from cockpit.results.tables import MISSING, shown
 
 MARKS = {DRIFTING: "*", IMPOSSIBLE: "**"}  # of published figures
@@ -247,6 +248,31 @@ def retuned(report: Report) -> Sheet | None:
     ]
     header = ("problem", "optimizer", "cell", *(f"seed {seed}" for seed in report.plan.seed), "apart")
     return Sheet("stability under another tuning seed", header, tuple(rows), words=3)
+
+
+def tried(report: Report) -> Sheet | None:
+    """How every setting that was tried did over its seeds, an optimizer a row."""
+    groups: dict[tuple[str, str, str, int], list[Tried]] = {}
+    for one in report.tried:
+        groups.setdefault((one.problem, one.optimizer, one.schedule, one.tuning_seed), []).append(one)
+    if not groups:
+        return None
+    rows = []
+    for (problem, optimizer, schedule, seed), held in groups.items():
+        known = [one for one in held if one.seeds]
+        some = sum(0 < one.diverged < one.seeds for one in known)
+        every = sum(one.diverged == one.seeds for one in known)
+        stds = [one.std for one in known if one.std is not None]
+        usual = _deviation(known[0].metric, median(stds)) if stds else MISSING
+        texts = (problem, optimizer, schedule, str(seed), str(len(known)), str(every), str(some), usual)
+        rows.append(tuple(map(Entry, texts)))
+    header = ("problem", "optimizer", "schedule", "seed", "settings", "diverge always", "sometimes", "median ±")
+    note = "over the seeds of every setting that was tried; those that diverge sometimes are in the danger zone"
+    return Sheet("stability over seeds", header, tuple(rows), (note,), words=3)
+
+
+def _deviation(metric: str, value: float) -> str:
+    return f"{(100 if rises(metric) else 1) * value:.2g}"
 
 
 def spread(metric: str, mean: float | None, std: float | None) -> str:
