@@ -3,7 +3,7 @@
 The bits of a run do not depend on the runs beside it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import torch
@@ -42,7 +42,7 @@ class Pack:
         """The members whose optimizer has raised, and what."""
         return {place: self._updates.failed[row] for place, row in self._row.items() if row in self._updates.failed}
 
-    def over(self, places: Sequence[int]) -> None:
+    def over(self, places: Iterable[int]) -> None:
         """Leave out members that need no more steps, where each step is one's own."""
         self._updates.over |= {self._row[place] for place in places}
 

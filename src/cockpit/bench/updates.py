@@ -57,6 +57,7 @@ class Ruled:
         self.failed: dict[int, BaseException] = {}
         self.over: set[int] = set()
         self._members = members
+        self._scheduled = [member for member in members if is_factory(member.plan.schedule)]
         first = members[0].optimizer
         assert isinstance(first, RuleOptimizer)
         self._rule = first.rule
@@ -67,9 +68,8 @@ class Ruled:
 
     def begin(self, epoch: int) -> None:
         """See :class:`Updates`."""
-        for member in self._members:
-            if is_factory(member.plan.schedule):
-                member.optimizer.step()  # nothing to update there: a scheduler counts it
+        for member in self._scheduled:
+            member.optimizer.step()  # nothing to update there: a scheduler counts it
         groups = [member.optimizer.param_groups[0] for member in self._members]
         self._settings = {name: Each([float(group[name]) for group in groups]) for name in self._rule.defaults}
 
