@@ -1,5 +1,6 @@
 """Things to optimise, one file per problem; a problem is added by a file of its name that holds a value of its name."""
 
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+@cache
 def names() -> tuple[str, ...]:
     """All problems, in alphabetical order."""
     files = (module.name for module in iter_modules(__path__) if not module.ispkg)
