@@ -157,7 +157,7 @@ def test_a_run_that_raises_leaves_its_pack() -> None:
 
 
 def test_a_setting_that_is_refused() -> None:
-    plan = make_plan("quadratic_deep", "AdamW", seed=1, epochs=1)
+    plan = make_plan("quadratic_deep", "Adamax", seed=1, epochs=1)
     wrong = replace(plan, choice=replace(plan.choice, hyperparameters={"lr": -1.0}))
     one, other = packs.train([wrong, plan])
     assert isinstance(one, Failed)

@@ -98,7 +98,7 @@ def _ruled(rule: Rule, given: dict[str, Any]) -> Choice:
     for name, value in given.items():
         if name not in rule.defaults and name in known:
             raise CockpitError(
-                f"{rule.name} is the study's rule, which has no {name} (it has {', '.join(rule.defaults)}); "
+                f"{rule.name} follows a rule that has no {name} (it has {', '.join(rule.defaults)}); "
                 f"give {_IN_TORCH.get(rule.name, f'torch.optim:{rule.name}')}"
             )
         check(rule, name, value)

@@ -14,6 +14,7 @@ from cockpit.bench.field import Field, Sample, field, samples, whole
 from cockpit.bench.precision import DTYPES
 from cockpit.bench.seeds import epoch_generators, train_eval_generator
 from cockpit.bench.updates import Member, Own, Ruled, parameter
+from cockpit.optimizers.wrapper import RuleOptimizer
 from cockpit.problems._base import Splits
 
 
@@ -32,7 +33,7 @@ class Pack:
         self._seeds = sorted({member.plan.seed for member in members})
         self._field = field([member.plan for member in self._members], DTYPES[self._plan.dtype])
         self._theta = rows.stacked([parameter(member).detach() for member in self._members])
-        kind = Own if self._plan.choice.rule is None else Ruled
+        kind = Ruled if isinstance(members[0].optimizer, RuleOptimizer) else Own
         self._updates: Own | Ruled = kind(self._members, self._theta)
         self._steps: list[tuple[Tensor, dict[int, Sample]]] = []  # of an epoch: mean samples, batches by seed
         self._held = self._splits_held()
@@ -79,8 +80,9 @@ class Pack:
     @torch.no_grad()
     def judge(self) -> dict[str, Tensor]:
         """The losses of all splits, [members] each, in float64."""
+        theta = self._updates.judged(self._theta)
         return {
-            metric: (self._field.losses(self._theta, means).double() + rests)[self._back]
+            metric: (self._field.losses(theta, means).double() + rests)[self._back]
             for metric, (means, rests) in self._held.items()
         }
 

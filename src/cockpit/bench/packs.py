@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cockpit.bench import precision
+from cockpit.bench import modes, precision
 from cockpit.bench.evaluation import check_sizes
 from cockpit.bench.field import PROBLEMS
 from cockpit.bench.pack import Pack
@@ -70,6 +70,7 @@ class _Member:
         with precision.numbers(plan.dtype):
             self.model = plan.problem.model(model_seed(plan.seed))
         self.optimizer = plan.choice.build(self.model.parameters())
+        modes.begin(self.optimizer)
         self.rates = Rates(plan.schedule, self.optimizer, plan.epochs)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from cockpit.bench import modes
 from cockpit.bench.plan import Plan
 from cockpit.bench.randomness import TRAINING, seed_phase
 from cockpit.bench.rates import Rates, is_factory
@@ -39,6 +40,9 @@ class Updates(Protocol):
 
     def step(self, theta: Tensor, gradients: Tensor, slopes: Slopes) -> Tensor:
         """The parameters after a step."""
+
+    def judged(self, theta: Tensor) -> Tensor:
+        """What is judged."""
 
     def keep(self, run: int, theta: Tensor) -> None:
         """Bring a run's parameters and state to its model and its optimizer."""
@@ -78,6 +82,10 @@ class Ruled:
         self._done += 1
         moved, self._state = self._rule.update(theta, gradients, self._state, self._done, **self._settings)
         return moved
+
+    def judged(self, theta: Tensor) -> Tensor:
+        """See :class:`Updates`."""
+        return theta if self._rule.judged is None else self._state[self._rule.judged]
 
     def keep(self, run: int, theta: Tensor) -> None:
         """See :class:`Updates`."""
@@ -130,6 +138,18 @@ class Own:
             own = parameter(member).detach()  # an optimizer from elsewhere may replace what it was given
             theta[run, : len(own)] = own
         return theta
+
+    def judged(self, theta: Tensor) -> Tensor:
+        """See :class:`Updates`."""
+        if not modes.has(self._members[0].optimizer):
+            return theta
+        found = theta.clone()
+        for run, member in enumerate(self._members):
+            if run not in self.failed and run not in self.over:
+                with modes.judging(member.optimizer):
+                    own = parameter(member).detach()
+                    found[run, : len(own)] = own
+        return found
 
     def keep(self, run: int, theta: Tensor) -> None:
         """See :class:`Updates`: they are there."""

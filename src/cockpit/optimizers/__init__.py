@@ -2,6 +2,7 @@
 
 from cockpit.optimizers.adam import ADAM, AMSGRAD, NADAM
 from cockpit.optimizers.bounded import ADABOUND, AMSBOUND
+from cockpit.optimizers.decoupled import ADAMW, LION, SCHEDULE_FREE
 from cockpit.optimizers.descent import MOMENTUM, NAG, SGD
 from cockpit.optimizers.lookahead import LA_MOMENTUM, LA_RADAM, LOOKAHEAD_MOMENTUM, LOOKAHEAD_RADAM
 from cockpit.optimizers.rectified import ADABELIEF, RADAM
@@ -26,7 +27,8 @@ STUDY = (
     RMSPROP,
     SGD,
 )
-RULES: dict[str, Rule] = {rule.name: rule for rule in (*STUDY, LOOKAHEAD_MOMENTUM, LOOKAHEAD_RADAM)}
+LATER = (LOOKAHEAD_MOMENTUM, LOOKAHEAD_RADAM, ADAMW, LION, SCHEDULE_FREE)
+RULES: dict[str, Rule] = {rule.name: rule for rule in (*STUDY, *LATER)}
 
 
 def find(name: str) -> Rule | None:

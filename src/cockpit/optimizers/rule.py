@@ -29,6 +29,7 @@ class Rule:
     version: int  # counts up when the numbers change: results of two versions are never taken for the same
     init: Init
     update: Update
+    judged: str | None = None  # the part of the state that is judged in place of the parameters
 
 
 def begin(**values: float) -> Init:

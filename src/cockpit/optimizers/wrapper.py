@@ -21,6 +21,7 @@ _ABOVE_0 = (math.ulp(0.0), math.inf, "above 0")
 LIMITS: dict[str, tuple[float, float, str]] = {
     "lr": _AT_LEAST_0,
     "eps": _AT_LEAST_0,
+    "weight_decay": _AT_LEAST_0,
     "momentum": _SHARE,
     "alpha": _SHARE,
     "rho": _SHARE,
@@ -43,6 +44,14 @@ class RuleOptimizer(Optimizer):
             check(self.rule, name, value)
         super().__init__(params, {**self.rule.defaults, **hyperparameters})
 
+    def train(self) -> None:
+        """Bring the parameters to where gradients are taken; a rule that is judged elsewhere begins here."""
+        self._switch(True)
+
+    def eval(self) -> None:
+        """Bring the parameters to where the model is judged."""
+        self._switch(False)
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient."""
         loss = None
@@ -51,8 +60,24 @@ class RuleOptimizer(Optimizer):
                 loss = closure()
         with torch.no_grad():
             for group in self.param_groups:
+                if not group.get("train_mode", True):
+                    raise RuntimeError(f"{self.rule.name} was told to eval(); call train() before the next step")
                 self._update(group["params"], {name: Each([float(group[name])]) for name in self.rule.defaults})
         return loss
+
+    def _switch(self, train: bool) -> None:
+        """Change places with what is judged; which one is there is kept in the groups, and so in a state."""
+        if self.rule.judged is None:
+            return
+        for group in self.param_groups:
+            if group.get("train_mode", True) == train:
+                continue
+            group["train_mode"] = train
+            for parameter in group["params"]:
+                if state := self.state[parameter]:
+                    there = parameter.detach().clone()
+                    parameter.detach().copy_(state[self.rule.judged])
+                    state[self.rule.judged] = there
 
     def _update(self, parameters: Iterable[torch.Tensor], settings: dict[str, Each]) -> None:
         for parameter in parameters:
