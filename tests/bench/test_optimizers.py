@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from cockpit.bench.optimizers import Choice, choose, hyperparameter, named
 from cockpit.core.errors import CockpitError
-from cockpit.optimizers import RULES
-from cockpit.optimizers.wrapper import RuleOptimizer
+from cockpit.optimizers import KNOWN, RULES
+from cockpit.optimizers.ruled import RuleOptimizer
 
 
 class Mine(torch.optim.Optimizer):
@@ -54,10 +54,10 @@ def test_every_name_builds_its_optimizer(name: str) -> None:
 def test_names_are_those_of_the_study_and_of_torch() -> None:
     torchs = [kind for kind in vars(torch.optim).values() if isinstance(kind, type)]
     known = {kind.__name__ for kind in torchs if issubclass(kind, torch.optim.Optimizer)} - {"Optimizer"}
-    assert named().keys() == known | RULES.keys()
+    assert named().keys() == known | KNOWN.keys()
 
 
-@pytest.mark.parametrize("name", [name for name in named() if name not in RULES])
+@pytest.mark.parametrize("name", [name for name in named() if name not in KNOWN])
 def test_a_name_of_torch_alone_is_torchs(name: str) -> None:
     choice = choose(name.lower())
     assert type(choice.build([nn.Parameter(torch.zeros(2, 2))])) is getattr(torch.optim, name)
@@ -208,7 +208,7 @@ def test_wrong_input(optimizer: Any, settings: dict[str, Any], message: str) -> 
 
 def test_an_optimizer_that_does_not_fit_the_model() -> None:
     with pytest.raises(CockpitError, match=r"Muon with .* cannot be made"):
-        choose("Muon").build([nn.Parameter(torch.zeros(3))])
+        choose("torch.optim:Muon").build([nn.Parameter(torch.zeros(3))])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from torch import nn
 
 from cockpit.core.errors import CockpitError
 from cockpit.optimizers import RULES
-from cockpit.optimizers.wrapper import LIMITS, RuleOptimizer, build
+from cockpit.optimizers.ruled import RuleOptimizer
+from cockpit.optimizers.wrapper import LIMITS, build
 
 
 def stepped(optimizer: torch.optim.Optimizer, parameter: nn.Parameter, seen: torch.Tensor) -> None:

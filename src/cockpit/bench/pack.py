@@ -14,7 +14,7 @@ from cockpit.bench.field import Field, Sample, field, samples, whole
 from cockpit.bench.precision import DTYPES
 from cockpit.bench.seeds import epoch_generators, train_eval_generator
 from cockpit.bench.updates import Member, Own, Ruled, parameter
-from cockpit.optimizers.wrapper import RuleOptimizer
+from cockpit.optimizers.ruled import RuleOptimizer
 from cockpit.problems._base import Splits
 
 

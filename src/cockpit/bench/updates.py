@@ -15,7 +15,7 @@ from cockpit.bench.randomness import TRAINING, seed_phase
 from cockpit.bench.rates import Rates, is_factory
 from cockpit.core.errors import CockpitError
 from cockpit.optimizers.each import Each
-from cockpit.optimizers.wrapper import RuleOptimizer
+from cockpit.optimizers.ruled import RuleOptimizer
 
 Slopes = Callable[[int, Tensor], tuple[Tensor, Tensor]]  # of a run at its own parameters: loss and gradient
 
