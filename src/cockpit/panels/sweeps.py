@@ -17,6 +17,7 @@ from cockpit.panels.theme import OKABE_ITO, QUIET
 GOOD, BAD = "#D55E00", "#0072B2"  # better and worse, as the study coloured them
 CAP = 3.0  # points of accuracy at which a colour is full
 SHARE = 0.1  # of the untuned loss at which it is
+LABELLED = 8  # axes of parallel coordinates that have room for numbers
 BELOW = -0.12  # where parallel coordinates put what is worse than the axis begins
 
 
@@ -150,7 +151,7 @@ def parallel(
     if bar is not None:
         ends = zip(_placed(uprights, bar[0]), _placed(uprights, bar[1]), strict=True)
         data["bar"] = [{"x": x, "v": low, "w": high} for (x, low), (_, high) in ends]
-    for axis in uprights:
+    for axis in uprights if len(uprights) <= LABELLED else uprights[-1:]:
         data["ends"] += [
             {"x": axis.name, "v": value, "t": text} for value, text in zip((0.0, 1.0), axis.labels, strict=True)
         ]
@@ -196,8 +197,10 @@ def against(
     seen = [line.values[np.isfinite(line.values)] for line in (untuned, usual, *tuned)]
     if not any(map(len, seen)):
         return instrument.nothing("no run can be chosen: all diverged")
-    focus = np.concatenate(seen[:2]) if len(seen[0]) + len(seen[1]) else np.concatenate(seen)
-    reach = focus.max() - focus.min() or abs(focus.max()) or 1.0
+    late = [line.values[len(line.values) // 4 :] for line in (untuned, usual)]  # what the first few runs give is steep
+    focus = np.concatenate([values[np.isfinite(values)] for values in late])
+    focus = focus if len(focus) else np.concatenate(seen)
+    reach = focus.max() - focus.min() or 0.01 * abs(focus.max()) or 1.0
     inside = [values[(values > focus.min() - reach) & (values < focus.max() + reach)] for values in seen]
     axis = fitted([focus, *inside])
     data = {"each": [row for line in tuned for row in _runs(line)], "usual": _runs(usual), "untuned": _runs(untuned)}

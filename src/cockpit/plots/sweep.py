@@ -1,5 +1,6 @@
 """A sweep's report as one page that holds all it shows: tables, drawings, settings; no script, light and dark."""
 
+import re
 from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
@@ -19,7 +20,11 @@ ORDER = (
     *("Performance", "Better, worse, or noise", MATRICES, "What tuning and schedules give", SIDE_BY_SIDE),
     *(AGAINST, "Stability", "Settings", CURVES, "Other sweeps"),
 )
+OPEN = ("Performance", "Better, worse, or noise")
+LONG = 60  # rows of tables that are shown after a click
 DRAWN = (AGAINST,)  # parts whose tables are shown after a click, as they are drawn
+_SAID = re.compile(r" (font-family=\"[^\"]*\"|opacity=\"1\"|pointer-events=\"none\")")  # by the page, or anyway
+_DIGITS = re.compile(r"(\d\.\d\d)\d+")  # of places in a drawing, more than anyone sees
 HEAD = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
 
 
@@ -52,7 +57,12 @@ def _parts(report: Report, published: bool) -> Iterator[tuple[str, str, str]]:
     for heading in ORDER:
         held = f'<div class="sheets">{"".join(map(_table, tables[heading]))}</div>' if heading in tables else ""
         shown = "".join(look.shown(one) for one in drawn if one.heading == heading)
-        text = shown + _folded("As a table", held) if heading in DRAWN and shown else held + shown
+        rows = sum(len(sheet.rows) for sheet in tables.get(heading, ()))
+        if heading in DRAWN and shown:
+            held = _folded("As a table", held)
+        elif rows > LONG and heading not in OPEN:
+            held = _folded(f"All {rows} of them", held)
+        text = shown + held
         text += _commands(report) if heading == "Settings" and text else ""
         if text:
             yield heading, "".join(letter for letter in heading.lower() if letter.isalnum()), text
@@ -103,8 +113,9 @@ class _Look:
 
     def __init__(self) -> None:
         self._converter = converter()
-        self._config = config("light")
+        self._config = config("light") | {"aria": False}  # each mark would say what it is, at ten times the size
         legend, axis = self._config["legend"], self._config["axis"]
+        self._config["text"] = {**self._config["text"], "color": legend["labelColor"]}  # it stands on colours
         self._colours = {
             **{legend["labelColor"]: "var(--ink)", axis["labelColor"]: "var(--soft)", axis["gridColor"]: "var(--grid)"}
         }
@@ -128,7 +139,7 @@ class _Look:
         text = str(self._converter.vegalite_to_svg(spec, config=self._config, allowed_base_urls=[]))
         for colour, name in self._colours.items():
             text = text.replace(colour.lower(), name).replace(colour, name)
-        return text[text.index("<svg") :]
+        return _DIGITS.sub(r"\1", _SAID.sub("", text[text.index("<svg") :]))
 
 
 def _size(panel: Panel, drawing: Drawing) -> dict[str, Any]:

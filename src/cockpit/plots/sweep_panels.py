@@ -44,9 +44,9 @@ def drawings(report: Report) -> list[Drawing]:
     others = [one for one in report.matrices if one not in first]
     side_by_side = _parallel(report)
     found = [
-        Drawing(MATRICES, tuple(map(_matrix, first)), "matrix"),
-        Drawing(MATRICES, tuple(map(_matrix, others)), "matrix", folded="Other schedules and seeds"),
-        Drawing(MATRICES, tuple(map(_matrix, report.alone)), "matrix", folded="By the tuning seed alone"),
+        Drawing(MATRICES, _matrices(report, first), "matrix"),
+        Drawing(MATRICES, _matrices(report, others), "matrix", folded="Other schedules and seeds"),
+        Drawing(MATRICES, _matrices(report, report.alone), "matrix", folded="By the tuning seed alone"),
         Drawing("What tuning and schedules give", tuple(_gains(report)), "wide", 420),
         Drawing(SIDE_BY_SIDE, tuple(side_by_side), "wide", 560),
         Drawing(AGAINST, tuple(_against(report))),
@@ -56,13 +56,18 @@ def drawings(report: Report) -> list[Drawing]:
     return [one for one in found if one.panels]
 
 
-def _matrix(one: Matrix) -> Panel:
+def _matrices(report: Report, found: Sequence[Matrix]) -> tuple[Panel, ...]:
+    several = len(report.plan.seed) > 1
+    return tuple(_matrix(one, f", seed {one.tuning_seed}" if several else "") for one in found)
+
+
+def _matrix(one: Matrix, seed: str) -> Panel:
     factor = 100.0 if rises(one.metric) else 1.0
     values = [[None if value is None else factor * value for value in row] for row in one.values]
     known = [abs(value) for row in values for value in row if value is not None]
     cap = CAP if rises(one.metric) else max(SHARE * (float(np.median(known)) if known else 1.0), 1e-12)
     kind = "points of accuracy" if rises(one.metric) else "loss"
-    title = f"{one.problem}: {one.budget} over untuned, {one.schedule}, seed {one.tuning_seed} ({kind})"
+    title = f"{one.problem}: {one.budget} over untuned, {one.schedule}{seed} ({kind})"
     name = slug(f"matrix-{one.problem}-{one.budget}-{one.schedule}-{one.tuning_seed}-{one.alone}")
     return sweeps.matrix(title, one.untuned, one.tuned, values, cap, name)
 

@@ -150,6 +150,14 @@ assert "torch" not in sys.modules
     assert done.returncode == 0, done.stderr
 
 
+def test_missing_data_are_said_before_anything_is_written(cockpit: Call, tmp_path: Path) -> None:
+    file = write(tmp_path, 'problems = ["mnist_logreg"]\noptimizers = ["SGD"]\n')
+    refused = cockpit("sweep", file, "--no-download", "--data-dir", tmp_path / "none", "--json")
+    assert refused.exit_code == 2
+    assert "no data for 'mnist': downloading is switched off" in refused.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_example_is_a_study_file(cockpit: Call, tmp_path: Path) -> None:
     example = cockpit("sweep", "--example")
     assert example.exit_code == 0
@@ -172,9 +180,9 @@ def test_one_sweep_at_a_time(cockpit: Call, tmp_path: Path) -> None:
 
 
 @contextmanager
-def sweeping(file: Path, workers: int = 2) -> Iterator[subprocess.Popen[bytes]]:
-    """A sweep in a process of its own."""
-    command = [sys.executable, "-m", "cockpit", "bench", "sweep", str(file), "--workers", str(workers)]
+def sweeping(file: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A sweep in a process of its own, with two workers."""
+    command = [sys.executable, "-m", "cockpit", "bench", "sweep", str(file), "--workers", "2", *options]
     environment = os.environ | {"COCKPIT_RUNS": "runs"}
     with subprocess.Popen(command, cwd=file.parent, stdout=subprocess.DEVNULL, env=environment) as process:
         try:

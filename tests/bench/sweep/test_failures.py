@@ -4,7 +4,7 @@ import json
 import sqlite3
 from pathlib import Path
 
-from tests.bench.sweep.studies import ODD, ODDS, write
+from tests.bench.sweep.studies import ODD, ODDS, numbers, write
 from tests.bench.sweep.test_commands import Call, cockpit
 
 __all__ = ["cockpit"]
@@ -68,3 +68,12 @@ def test_everything_fails(cockpit: Call, tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert json.loads(done.stdout)["runs"].items() >= {"finished": 0, "failed": 2}.items()
     assert cockpit("report", file, "--format", "json").exit_code == 2
+
+
+def test_the_others_of_a_pack_keep_their_bits(cockpit: Call, tmp_path: Path) -> None:
+    with_failures = write(tmp_path, ODDS, ODD)
+    assert cockpit("sweep", with_failures, "--workers", 0, "--out", "all").exit_code == 1
+    without = write(tmp_path, ODDS.replace("[0, 1, 2, 4, 5]", "[0, 5]"), ODD)
+    assert cockpit("sweep", without, "--workers", 0, "--out", "good").exit_code == 0
+    good, found = numbers(tmp_path / "good"), numbers(tmp_path / "all")
+    assert good == {id: found[id] for id in good}

@@ -85,7 +85,7 @@ def test_every_run_once(tmp_path: Path) -> None:
     store = swept(tmp_path / "a", engine)
     assert len(engine.trained) == len(set(engine.trained)) == len(store.rows())
     assert all(one.missing == 0 for one in cells(store, MANY))
-    assert store.leased() == 0
+    assert store.leased() == (0, 0)
     again = Fake(0)
     swept(tmp_path / "a", again)
     assert not again.trained

@@ -46,6 +46,9 @@ def test_a_new_optimizer_beside_old_ones(tmp_path: Path) -> None:
     small = {(one.a, one.b): one.n for one in found.comparisons if one.budget == "small"}
     assert small == {("my_opt:Mine", "SGD"): 2, ("my_opt:Mine", "Adam"): 2, ("SGD", "Adam"): 2}
     assert found.plain()["not_compared"] == []
+    (headline,) = found.several
+    assert headline.optimizers == 3
+    assert set(headline.tuned) == {"my_opt:Mine", "SGD", "Adam"}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +69,15 @@ def test_a_new_optimizer_beside_old_ones(tmp_path: Path) -> None:
 )
 def test_what_differs_is_listed_with_the_reason(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     assert reasons(tmp_path, **changes) == {reason}
+
+
+def test_a_larger_budget_of_a_baseline(tmp_path: Path) -> None:
+    """What both have is compared; of the headline, too, only these settings count."""
+    larger = reading(tmp_path, replace(OLD, budgets=("oneshot", "small", "medium")))
+    found = Report(reading(tmp_path, NEW), (larger,))
+    assert {one.reason for one in found.refused} == {"this sweep has no budget medium with schedule constant"}
+    (headline,) = found.several
+    assert set(headline.tuned) == {"my_opt:Mine", "SGD", "Adam"}
 
 
 def test_matrices_that_drift(tmp_path: Path) -> None:

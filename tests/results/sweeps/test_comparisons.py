@@ -115,6 +115,12 @@ def test_equal_differences() -> None:
     assert paired([0.5, 0.5]) == (0.5, (0.5, 0.5), 0.0)
 
 
+def test_losses_whose_squares_are_too_large() -> None:
+    mean, interval, p = paired([1e200, 3e200, 2e200])
+    assert (mean, p) == (pytest.approx(2e200), pytest.approx(paired([1.0, 3.0, 2.0])[2]))
+    assert interval[0] < mean < interval[1]
+
+
 def test_holm() -> None:
     assert holm([]) == []
     assert holm([0.001]) == [True]

@@ -61,6 +61,12 @@ def test_text(tmp_path: Path) -> None:
     assert "[B.3" not in text(example(tmp_path))
 
 
+def test_every_setting_over_its_seeds(tmp_path: Path) -> None:
+    lines = text(example(tmp_path, tuning_seeds=3)).splitlines()
+    begin = next(place for place, line in enumerate(lines) if line == "stability over seeds")
+    assert lines[begin + 3].split() == ["quadratic_deep", "SGD", "constant", "42", "25", "0", "0", "0.0012"]
+
+
 def test_text_fits_a_terminal(tmp_path: Path) -> None:
     narrow = text(example(tmp_path), width=80)
     assert "…" not in narrow

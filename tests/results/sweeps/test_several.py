@@ -12,6 +12,7 @@ import pytest
 from tests.results.sweeps.plans import QUADRATIC, SGD, entry, plan
 from tests.results.sweeps.test_cells import filled
 
+from cockpit.results.sweeps.gains import by_key
 from cockpit.results.sweeps.plan import Contender
 from cockpit.results.sweeps.reading import End, read
 from cockpit.results.sweeps.runs import Spec
@@ -69,7 +70,7 @@ def test_of_a_sweep(tmp_path: Path) -> None:
         return entry(spec, valid=abs(rate - 0.1), test=100 * rate + (spec.seed == 43))
 
     reading = read(filled(tmp_path, wanted, make))
-    (one,) = several(reading)
+    (one,) = several([reading], by_key(reading.cells))
     assert (one.problem, one.schedule, one.tuning_seed, one.metric) == ("quadratic_deep", "constant", 42, "test_loss")
     assert one.optimizers == 2
     assert one.untuned == (pytest.approx((1.0 + 0.1) / 2), pytest.approx(1.0))  # 0.01 is nearer to 0.1 than 0.001

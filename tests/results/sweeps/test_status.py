@@ -35,7 +35,7 @@ def test_a_sweep_that_has_not_begun(tmp_path: Path) -> None:
 def test_failures_and_results(tmp_path: Path) -> None:
     store = create(tmp_path / "store", PLAN)
     specs = groups(PLAN)[0].oneshot()
-    store.commit([entry(specs[0]), entry(specs[1], state="failed", message="no memory")], ["x"])
+    store.commit([entry(specs[0]), entry(specs[1], state="failed", message="no memory")], {"x": 1})
     told = status(PLAN, store, alive=True, details=True)
     assert told["state"] == "running"
     assert told["runs"].items() >= {"finished": 1, "failed": 1, "leased": 1, "left": 42}.items()

@@ -43,8 +43,8 @@ def test_a_killed_process_leaves_nothing_that_lasts(tmp_path: Path) -> None:
 
 def test_results_come_back(tmp_path: Path) -> None:
     store, specs = create(tmp_path / "a", PLAN), groups(PLAN)[0].oneshot()
-    assert store.commit([entry(spec, valid=spec.seed / 7) for spec in specs[:3]], ["x", "y"]) == 3
-    assert store.leased() == 2
+    assert store.commit([entry(spec, valid=spec.seed / 7) for spec in specs[:3]], {"x": 1, "y": 1}) == 3
+    assert store.leased() == (2, 1)
     rows = Store(tmp_path / "a").rows()
     assert {id: row.validation for id, row in rows.items()} == {spec.id: spec.seed / 7 for spec in specs[:3]}
     curves = store.curves([specs[1].id, "absent"])

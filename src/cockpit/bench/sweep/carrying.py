@@ -9,19 +9,22 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from cockpit.bench import importing
+from cockpit.bench.listing import data_there
 from cockpit.bench.sweep import study as studies
 from cockpit.bench.sweep.changes import changes
 from cockpit.bench.sweep.engine import Engine, Inline
 from cockpit.bench.sweep.living import held
 from cockpit.bench.sweep.local import Local
-from cockpit.bench.sweep.making import Context
-from cockpit.bench.sweep.places import places
+from cockpit.bench.sweep.making import Context, variant_of
+from cockpit.bench.sweep.places import places, their_words
 from cockpit.bench.sweep.progress import shown
 from cockpit.bench.sweep.ray import Ray
 from cockpit.bench.sweep.resolve import resolve
 from cockpit.bench.sweep.run import SCRATCH, Sweep
 from cockpit.bench.sweep.slurm import Slurm, take_in
 from cockpit.core.errors import unknown
+from cockpit.problems._base import Place
 from cockpit.results.sweeps.plan import SweepPlan
 from cockpit.results.sweeps.runs import groups
 from cockpit.results.sweeps.selection import chosen
@@ -70,7 +73,13 @@ def dry(file: Path, out: Path | None = None) -> Ended:
     counted = _counted(plan, rows)
     each = store.bytes / len(rows) if store is not None and rows else BYTES
     runs = {"nominal": nominal(plan), "stored": len(counted.rows), "to_do": counted.left}
-    told = {"name": plan.name, "cells": plan.cells, "runs": runs, "seconds": seconds_left(counted)}
+    seconds = seconds_left(counted)
+    told = {
+        "name": plan.name,
+        "cells": plan.cells,
+        "runs": runs,
+        "seconds": None if seconds is None else seconds / _cores(),
+    }
     return Ended({**told, "bytes": round(each * counted.left)}, COMPLETE)
 
 
@@ -87,9 +96,10 @@ def carry_out(
 ) -> Ended:
     """Carry a study out, or what is left of it."""
     prepared = prepare(file, out)
-    store = create(prepared.folder, prepared.plan)
     data = None if data_dir is None else str(data_dir.absolute())
-    context = Context(prepared.modules, str((store.folder / SCRATCH).absolute()), data, not no_download)
+    context = Context(prepared.modules, str((prepared.folder / SCRATCH).absolute()), data, not no_download)
+    _fetch(prepared, context.place)
+    store = create(prepared.folder, prepared.plan)
     console = Console(stderr=True)
     try:
         with held(store.folder) as alive:
@@ -101,6 +111,7 @@ def carry_out(
             try:
                 with places(prepared.modules), shown(console, engine.slots) as progress:
                     Sweep(prepared.plan, store, engine, progress, retry_failed).go(alive)
+                take_in(store.folder / PARCELS, store)
             finally:
                 engine.close()
     except Busy as error:
@@ -111,6 +122,15 @@ def carry_out(
         return Ended(status(prepared.plan, store, alive=False), STOPPED)
     told = status(prepared.plan, store, alive=False)
     return Ended(told, FAILURES if told["runs"]["failed"] else COMPLETE)
+
+
+def _fetch(prepared: Prepared, place: Place) -> None:
+    """Data that are not there are fetched once, before workers need them; an error comes before anything is written."""
+    with places(prepared.modules), their_words():
+        for task in prepared.plan.problems:
+            if data_there(task.name, place.folder) is False:
+                variant = variant_of({**task.options, "order": task.order, "hessian": task.matrix})
+                importing.problem(task.name).data(place, variant)
 
 
 def _changes(store: Store, plan: SweepPlan) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from cockpit.bench.sweep import remote
@@ -25,10 +26,10 @@ class Ray:
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
-            import ray
+            ray: Any = import_module("ray")  # not typed throughout
         except ImportError as error:
             raise CockpitError("--on ray needs ray; install it with pip install 'cockpit-deck[ray]'") from error
-        own = {} if address else {"num_cpus": workers, "include_dashboard": False}
+        own: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
         try:
             ray.init(address=address or "local", logging_level="ERROR", log_to_driver=False, **own)
         except (ConnectionError, RuntimeError, ValueError) as error:

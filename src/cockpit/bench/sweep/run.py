@@ -54,7 +54,7 @@ class Sweep:
             self._add(self._ledger.ended(rows))
             sent = self._send()
             if sent or entries:
-                self._store.commit(entries, [id for out in self._out.values() for id in out.specs])
+                self._store.commit(entries, {id: number for number, out in self._out.items() for id in out.specs})
             for entry in entries:
                 shutil.rmtree(self._store.folder / SCRATCH / entry.id, ignore_errors=True)
             self._progress(self._ledger.count)

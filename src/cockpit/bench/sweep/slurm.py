@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class Slurm:
             folder: For files of jobs and of results, on a disk that all machines see.
         """
         try:
-            import submitit
+            submitit: Any = import_module("submitit")  # not typed throughout
         except ImportError as error:
             raise CockpitError("--on slurm needs submitit; pip install 'cockpit-deck[slurm]'") from error
         known = dict(_option(option) for option in options)

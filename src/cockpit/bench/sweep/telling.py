@@ -44,7 +44,7 @@ def planned(told: dict[str, Any]) -> str:
     runs = told["runs"]
     said = f"{told['name']}: {told['cells']:,} cells, {runs['nominal']:,} runs"
     said += f"; {runs['stored']:,} are there, at most {runs['to_do']:,} to do"
-    return said if told["seconds"] is None else f"{said}, about {duration(told['seconds'])} of one worker"
+    return said if told["seconds"] is None else f"{said}, about {duration(told['seconds'])}"
 
 
 def duration(seconds: float) -> str:

@@ -64,7 +64,7 @@ def paired(differences: Sequence[float]) -> tuple[float, tuple[float, float], fl
     """Mean, 99.8 % interval and two-sided p of differences between pairs."""
     n = len(differences)
     mean = math.fsum(differences) / n
-    error = math.sqrt(math.fsum((one - mean) ** 2 for one in differences) / (n - 1) / n)
+    error = math.hypot(*(one - mean for one in differences)) / math.sqrt((n - 1) * n)
     if error == 0:  # all the same: nothing is left to chance
         return mean, (mean, mean), 1.0 if mean == 0 else 0.0
     reach = quantile(LEVEL, n - 1) * error

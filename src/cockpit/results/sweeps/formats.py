@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cockpit.core.errors import unknown
+from cockpit.core.plain import plain
 from cockpit.results import latex
 from cockpit.results.sweeps import sheets
 from cockpit.results.sweeps.report import Report
@@ -55,7 +56,7 @@ def as_latex(report: Report, published: bool = False) -> str:
 
 def as_json(report: Report, published: bool = False) -> str:
     """One strict JSON object; published figures are always in it."""
-    return json.dumps(report.plain(), allow_nan=False) + "\n"
+    return json.dumps(plain(report.plain(), lambda odd: None), allow_nan=False) + "\n"
 
 
 FORMATS: dict[str, Callable[[Report, bool], str]] = {
@@ -77,7 +78,7 @@ def sections(report: Report, published: bool) -> Iterator[tuple[str, list[Sheet]
         ("Better, worse, or noise", [sheets.verdicts(report, layout) for layout in sheets.layouts(report)]),
         ("What tuning and schedules give", [sheets.usual(report)]),
         ("Several untuned optimizers, or tuning one", [*sheets.several(report)]),
-        ("Stability", [sheets.retuned(report)]),
+        ("Stability", [sheets.retuned(report), sheets.tried(report)]),
         ("Settings", [sheets.winners(report)]),
         ("Other sweeps", [sheets.refused(report)]),
     ]

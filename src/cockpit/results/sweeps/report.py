@@ -11,7 +11,7 @@ from cockpit.results.sweeps import cells as tables
 from cockpit.results.sweeps.baselines import Refused, joined
 from cockpit.results.sweeps.cells import Cell
 from cockpit.results.sweeps.comparisons import Comparison, comparisons
-from cockpit.results.sweeps.gains import Gain, Matrix, Usual, gains, matrices, plain, usual
+from cockpit.results.sweeps.gains import Gain, Matrix, Usual, by_key, gains, matrices, plain, usual
 from cockpit.results.sweeps.plan import SweepPlan
 from cockpit.results.sweeps.reading import Reading, read
 from cockpit.results.sweeps.several import Several, several
@@ -75,7 +75,7 @@ class Report:
     @cached_property
     def several(self) -> list[Several]:
         """Several untuned optimizers against tuning one."""
-        return several(self.reading)
+        return several([self.reading, *self.others], by_key(self.cells))
 
     @cached_property
     def winners(self) -> list[Winner]:

@@ -6,7 +6,7 @@ the order of their validation values, and nothing is drawn by lot. All of it by 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from math import comb
 from statistics import median
@@ -14,6 +14,7 @@ from statistics import median
 from cockpit.results.summary import rises
 from cockpit.results.sweeps.plan import ONESHOT
 from cockpit.results.sweeps.reading import End, Reading
+from cockpit.results.sweeps.runs import Spec
 
 Key = tuple[str, str, int]  # problem, schedule, tuning seed
 
@@ -37,23 +38,34 @@ class Several:
         return tuple(_median([held[place] for held in self.tuned.values()]) for place in range(len(self.untuned)))
 
 
-def several(reading: Reading) -> list[Several]:
-    """For each problem, schedule and tuning seed that has untuned and tuned runs."""
+def several(readings: Sequence[Reading], compared: Container[tuple[str, str, str, str, int]]) -> list[Several]:
+    """For each problem, schedule and tuning seed that has untuned and tuned runs.
+
+    Args:
+        readings: A sweep, and its baselines.
+        compared: The cells that count, by problem, optimizer, budget, schedule and tuning seed; of equals the first.
+    """
     untuned: dict[Key, dict[str, End]] = {}
     tuned: dict[Key, dict[str, list[End]]] = {}
     metrics: dict[Key, str] = {}
-    for runs in reading.chosen:
-        group = runs.group
-        key = (group.task.name, group.schedule, group.tuning_seed)
-        metrics[key] = f"test_{group.task.metric}"
-        if runs.budget == ONESHOT and (end := reading.end(runs.reported[0])) is not None:
-            untuned.setdefault(key, {})[group.contender.name] = end
-    for group, runs in reading.tuned():
-        first = [specs[0] for specs in reading.drawn(runs)]
-        if all(spec.id in reading.rows for spec in first):
-            ends = [end for spec in first if (end := reading.end(spec)) is not None]
-            tuned.setdefault((group.task.name, group.schedule, group.tuning_seed), {})[group.contender.name] = ends
-    return [_several(key, metrics[key], list(untuned[key].values()), tuned[key]) for key in untuned if tuned.get(key)]
+    for reading in readings:
+        held: dict[tuple[Key, str], list[Spec]] = {}  # of the largest budget
+        for runs in reading.chosen:
+            key, name = (runs.group.task.name, runs.group.schedule, runs.group.tuning_seed), runs.group.contender.name
+            if (key[0], name, runs.budget, *key[1:]) not in compared:
+                continue
+            metrics.setdefault(key, f"test_{runs.group.task.metric}")
+            if runs.budget != ONESHOT:
+                held[key, name] = max(held.get((key, name), []), [specs[0] for specs in reading.drawn(runs)], key=len)
+            elif (end := reading.end(runs.reported[0])) is not None:
+                untuned.setdefault(key, {}).setdefault(name, end)
+        for (key, name), first in held.items():
+            if all(spec.id in reading.rows for spec in first):
+                ends = [end for spec in first if (end := reading.end(spec)) is not None]
+                tuned.setdefault(key, {}).setdefault(name, ends)
+    return [
+        _several(key, metrics[key], list(pool.values()), tuned[key]) for key, pool in untuned.items() if tuned.get(key)
+    ]
 
 
 def expected(ends: Sequence[End], m: int, up: bool) -> tuple[float | None, float]:

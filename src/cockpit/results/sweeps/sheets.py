@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from cockpit.results.published import DRIFTING, IMPOSSIBLE
@@ -12,6 +13,7 @@ from cockpit.results.sweeps.cells import Cell
 from cockpit.results.sweeps.comparisons import Comparison
 from cockpit.results.sweeps.gains import Usual
 from cockpit.results.sweeps.report import Report
+from cockpit.results.sweeps.stability import Tried
 from cockpit.results.tables import MISSING, shown
 
 MARKS = {DRIFTING: "*", IMPOSSIBLE: "**"}  # of published figures
@@ -190,6 +192,8 @@ def facts(report: Report) -> list[str]:
     plan, cells = report.plan, report.cells
     known, missing = [one for one in cells if one.values], [one for one in cells if one.missing]
     said = [f"{len(known)} of {len(cells)} cells have results"]
+    beside = len(cells) - len(report.reading.cells)
+    said += [f"{counted(beside, 'cell')} of these from {counted(len(report.others), 'other sweep')}"] if beside else []
     if missing:
         left = sum(one.missing for one in missing)
         said.append(f"{counted(left, 'run')} of {counted(len(missing), 'cell')} still to do")
@@ -246,6 +250,31 @@ def retuned(report: Report) -> Sheet | None:
     return Sheet("stability under another tuning seed", header, tuple(rows), words=3)
 
 
+def tried(report: Report) -> Sheet | None:
+    """How every setting that was tried did over its seeds, an optimizer a row."""
+    groups: dict[tuple[str, str, str, int], list[Tried]] = {}
+    for one in report.tried:
+        groups.setdefault((one.problem, one.optimizer, one.schedule, one.tuning_seed), []).append(one)
+    if not groups:
+        return None
+    rows = []
+    for (problem, optimizer, schedule, seed), held in groups.items():
+        known = [one for one in held if one.seeds]
+        some = sum(0 < one.diverged < one.seeds for one in known)
+        every = sum(one.diverged == one.seeds for one in known)
+        stds = [one.std for one in known if one.std is not None]
+        usual = _deviation(known[0].metric, median(stds)) if stds else MISSING
+        texts = (problem, optimizer, schedule, str(seed), str(len(known)), str(every), str(some), usual)
+        rows.append(tuple(map(Entry, texts)))
+    header = ("problem", "optimizer", "schedule", "seed", "settings", "diverge always", "sometimes", "median ±")
+    note = "over the seeds of every setting that was tried; those that diverge sometimes are in the danger zone"
+    return Sheet("stability over seeds", header, tuple(rows), (note,), words=3)
+
+
+def _deviation(metric: str, value: float) -> str:
+    return f"{(100 if rises(metric) else 1) * value:.2g}"
+
+
 def spread(metric: str, mean: float | None, std: float | None) -> str:
     """Mean and deviation with the same decimals, accuracies in per cent; a mark where there is none."""
     if mean is None:
@@ -262,16 +291,23 @@ def spread(metric: str, mean: float | None, std: float | None) -> str:
 def _graded(cells: Sequence[Cell | None], metric: str) -> list[Entry]:
     means = [one.mean if one is not None and one.mean is not None else math.nan for one in cells]
     finite = [value for value in means if math.isfinite(value)]
-    low, high = min(finite, default=0.0), max(finite, default=0.0)
-    top = high if rises(metric) else low
+    top = (max if rises(metric) else min)(finite, default=0.0)
+    reach = _reach([abs(value - top) for value in finite])
     found = []
     for one, mean in zip(cells, means, strict=True):
         grade = None
-        if math.isfinite(mean) and high > low:
-            share = (mean - low) / (high - low)
-            grade = round(100 * (share if rises(metric) else 1 - share))
+        if math.isfinite(mean) and reach:
+            grade = round(100 * max(0.0, 1 - abs(mean - top) / reach))
         found.append(Entry(_outcome(one), grade, math.isfinite(mean) and mean == top))
     return found
+
+
+def _reach(behind: Sequence[float]) -> float:
+    """How far behind the best is as bad as anything: three times as far as the median, or the last of all."""
+    if not behind:
+        return 0.0
+    usual = median(behind)
+    return min(3 * usual, max(behind)) or max(behind)
 
 
 def _outcome(cell: Cell | None) -> str:
@@ -307,7 +343,7 @@ def _notes(cells: Iterable[Cell], published: bool) -> list[str]:
     for cell, one in figures:
         if one["why"]:
             whys.setdefault(one["why"], []).append(cell.optimizer)
-    return found + [f"not met, {', '.join(names)}: {why}" for why, names in whys.items()]
+    return found + [f"not met, {', '.join(dict.fromkeys(names))}: {why}" for why, names in whys.items()]
 
 
 def _gain(one: Usual | None) -> str:

@@ -33,7 +33,7 @@ CREATE TABLE result(
     attempts INT NOT NULL, machine INT NOT NULL, seconds REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE machine(id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE);
 CREATE TABLE plan(id INTEGER PRIMARY KEY, json TEXT NOT NULL, created REAL NOT NULL);
-CREATE TABLE lease(id TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE lease(id TEXT PRIMARY KEY, worker INT NOT NULL) WITHOUT ROWID;
 PRAGMA user_version = 1;
 """
 _COLUMNS = (
@@ -131,10 +131,11 @@ class Store:
         with self._reading() as db:
             return {row[0]: json.loads(row[1]) for row in db.execute("SELECT id, json FROM machine")}
 
-    def leased(self) -> int:
-        """How many runs were with a worker when the sweep last wrote."""
+    def leased(self) -> tuple[int, int]:
+        """How many runs were with how many workers when the sweep last wrote."""
         with self._reading() as db:
-            return int(db.execute("SELECT count(*) FROM lease").fetchone()[0])
+            runs, workers = db.execute("SELECT count(*), count(DISTINCT worker) FROM lease").fetchone()
+        return int(runs), int(workers)
 
     @property
     def bytes(self) -> int:
@@ -153,8 +154,8 @@ class Store:
             db.execute("INSERT INTO plan(json, created) VALUES (?, ?)", (text, time.time()))
         return True
 
-    def commit(self, entries: Sequence[Entry], leases: Iterable[str] | None = None) -> int:
-        """Add results in one transaction, and say which runs are with a worker now; returns how many were new.
+    def commit(self, entries: Sequence[Entry], leases: Mapping[str, int] | None = None) -> int:
+        """Add results in one transaction, and say which runs are with which worker now; returns how many were new.
 
         A result that is there stays, unless it is that of a failure.
         """
@@ -164,7 +165,7 @@ class Store:
                 added += db.execute(_UPSERT, _packed(entry, _machine(db, entry.machine))).rowcount
             if leases is not None:
                 db.execute("DELETE FROM lease")
-                db.executemany("INSERT INTO lease VALUES (?)", [(id,) for id in leases])
+                db.executemany("INSERT INTO lease VALUES (?, ?)", leases.items())
         return added
 
     # ---- connections
