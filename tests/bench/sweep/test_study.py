@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib
+import shutil
 import sys
 from pathlib import Path
 
@@ -33,9 +35,13 @@ beta = { log1m = [1e-3, 0.5] }
 """
 
 
-def resolved(folder: Path, text: str) -> SweepPlan:
+def resolved(folder: Path, text: str, optimizer: str = OPTIMIZER) -> SweepPlan:
     sys.modules.pop("my_opt", None)
-    (folder / "my_opt.py").write_text(OPTIMIZER)
+    importlib.invalidate_caches()
+    file = folder / "my_opt.py"
+    file.unlink(missing_ok=True)
+    shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+    file.write_text(optimizer)
     (folder / "study.toml").write_text(text)
     return resolve(read(folder / "study.toml"), [str(folder)])
 
@@ -129,6 +135,24 @@ def test_no_space(tmp_path: Path) -> None:
     assert "study.toml:3: optimizers: 'my_opt:SignMom' has no space" in head
     assert resolved(tmp_path, text + "\n".join(lines)).optimizers[1].space.keys() == {"lr", "beta"}
     resolved(tmp_path, text.replace(', "small"', ""))  # none is needed where nothing is tuned
+
+
+def test_an_optimizer_without_a_default_rate(tmp_path: Path) -> None:
+    needing = OPTIMIZER.replace("lr=1e-3", "lr")
+    with pytest.raises(CockpitError, match=r"study.toml:3: optimizers: my_opt:SignMom with .* cannot be made"):
+        resolved(tmp_path, GOOD, needing)
+    own = resolved(tmp_path, GOOD.replace('"oneshot", ', ""), needing).optimizers[1]
+    assert own.defaults == {"beta": 0.9}
+
+
+def test_numbers_are_what_the_optimizer_has(tmp_path: Path) -> None:
+    code = OPTIMIZER.replace("beta=0.9", "beta=0.9, k=5, other=None")
+    lines = "lr = 1\nk = { choice = [1, 2] }\nother = { choice = [3] }\nbeta = { choice = [0, 0.5] }\n"
+    text = GOOD[: GOOD.index("lr =")] + lines
+    space = resolved(tmp_path, text, code).optimizers[1].space
+    assert repr(space) == repr(
+        {"lr": 1.0, "k": {"choice": [1, 2]}, "other": {"choice": [3]}, "beta": {"choice": [0.0, 0.5]}}
+    )
 
 
 def test_grid_that_is_larger_than_the_budget(tmp_path: Path) -> None:

@@ -45,7 +45,11 @@ def sweep(file: Path, dry_run: bool, as_json: bool, **options: Any) -> None:
     from cockpit.bench.sweep.telling import lines, planned
 
     context = click.get_current_context()
-    ended = carrying.dry(file, options["out"]) if dry_run else carrying.carry_out(file, **options)
+    try:
+        ended = carrying.dry(file, options["out"]) if dry_run else carrying.carry_out(file, **options)
+    except KeyboardInterrupt:  # before anything was trained
+        click.echo("Stopped.", err=True)
+        context.exit(130)
     if as_json:
         click.echo(json.dumps(ended.told))
     elif dry_run:
