@@ -81,6 +81,29 @@ def test_a_folder_that_does_not_exist_yet_is_said(
     assert "does not exist" not in capsys.readouterr().out
 
 
+TUNNEL = "run there: ssh -L "
+FROM = "10.0.0.1 5 10.0.0.2 22"  # as ssh says it
+
+
+@pytest.mark.parametrize(
+    ("host", "session", "said"), [("127.0.0.1", "", None), ("127.0.0.1", FROM, TUNNEL), ("0.0.0.0", "", "plain HTTP")]
+)
+def test_how_to_read_it_from_elsewhere(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    host: str,
+    session: str,
+    said: str | None,
+) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", session)
+    monkeypatch.setattr(server, "run", lambda folder, bound, token: bound.close())
+    server.serve(tmp_path, host, port=0)
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert len(lines) == (said is not None)
+    assert all(str(said) in line for line in lines)
+
+
 def test_a_server_beside_a_training(folder: Path) -> None:
     with start(folder, 0) as running:
         assert b"<title>cockpit</title>" in read(running.url)

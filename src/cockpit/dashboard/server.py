@@ -50,6 +50,8 @@ def serve(
     if port is None and bound.getsockname()[1] != PORT:
         print(f"port {PORT} is taken; using {bound.getsockname()[1]}")
     print(f"cockpit shows {folder} at {url}  (ctrl-c to stop)", flush=True)
+    for line in _advice(bound, host):
+        print(line, flush=True)
     if not folder.exists():
         print(
             f"{folder} does not exist yet; runs appear on the page as soon as a training writes them there", flush=True
@@ -57,6 +59,17 @@ def serve(
     if open_browser:
         show(url)
     run(folder, bound, token)
+
+
+def _advice(bound: socket.socket, host: str) -> list[str]:
+    """How to read the page from elsewhere: a tunnel, where somebody is logged in over SSH; what plain HTTP lets see."""
+    port = bound.getsockname()[1]
+    tunnel = f"ssh -L {port}:localhost:{port} {socket.gethostname()}"
+    if not _only_here(host):
+        return [f"this is plain HTTP: others on the network can read along; safer without --host, through {tunnel}"]
+    if os.environ.get("SSH_CONNECTION"):
+        return [f"to read it on your own machine, run there: {tunnel}  and open http://localhost:{port}/"]
+    return []
 
 
 def show(url: str) -> None:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 
 from rich import box
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cockpit.core.errors import CockpitError
+from cockpit.panels.rows import number
 from cockpit.plots import sparkline
 from cockpit.plots.console import console
 from cockpit.plots.reading import Log, chosen, from_path
@@ -77,10 +79,16 @@ def _cells(info: RunInfo, ramp: str) -> dict[str, str | Text]:
         "run": Text(printable(info.id)),
         "state": state,
         "step": _step(info),
-        "loss": "" if info.loss is None else short(info.loss),
+        "loss": _loss(info.loss),
         "curve": sparkline.curve(range(len(info.losses)), info.losses, range(len(info.losses)), LINE, ramp),
         "started": _when(info.started),
     }
+
+
+def _loss(value: float | None) -> str | Text:
+    if value is None:
+        return ""
+    return short(value) if isfinite(value) else Text(number(value), "bold red")
 
 
 def _entry(info: RunInfo) -> dict[str, object]:
