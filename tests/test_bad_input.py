@@ -225,6 +225,11 @@ def test_a_scaler_that_is_none(scaler: Any) -> None:
     refused_option(("scaler", "GradScaler"), scaler=scaler)
 
 
+@pytest.mark.parametrize("samples", [0, 1, 2.5, True, "all"])
+def test_samples_that_are_no_number(samples: Any) -> None:
+    refused_option(("samples", "2 or more"), samples=samples)
+
+
 # ---- the paper's face
 
 

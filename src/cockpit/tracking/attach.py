@@ -62,6 +62,7 @@ def watch(
     scaler: Any = None,
     step: int = 0,
     steps: int | None = None,
+    samples: int | None = None,
     seed: int = 0,
 ) -> "Watch":
     """Watch a training loop, which stays unchanged.
@@ -85,20 +86,21 @@ def watch(
         scaler: The gradient scaler of mixed precision. None: it is recognised.
         step: Number of the first step, to continue a run.
         steps: Planned number of steps; the dashboard then shows the time that remains.
+        samples: Random samples of each batch whose individual gradients are taken. None: all, or as many as fit.
         seed: Seed of the estimators. The global random state is never touched.
     """
     given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
     optimizers = [inner_optimizer(entry) for entry in given]
     check_parts(model, optimizers, loss_fn)
-    check_options(batch_axis, batch_size, losses, scaler, step, steps)
+    check_options(batch_axis, batch_size, losses, scaler, step, steps, samples)
     chosen = resolve(quantities)
     on_gpu = any(parameter.is_cuda for parameter in model.parameters())
     tiers = {tier_of(quantity) for quantity in chosen if not quantity.scheduled}
     schedule: Schedule = Budget(budget, grace, tiers=tiers, steps=steps, first=FIRST_ON_GPU if on_gpu else FIRST)
     if every is not None:
         schedule = as_schedule(every)
-    settings = Settings(batch_axis, batch_size, losses, LossScale(scaler), allowance=Allowance(seed=seed), seed=seed)
-    settings.buffers = lambda: list(model.buffers())
+    settings = Settings(batch_axis, batch_size, losses, LossScale(scaler), seed=seed)
+    settings.allowance, settings.buffers = Allowance(samples=samples, seed=seed), lambda: list(model.buffers())
     folder = None if disabled() else choose_folder(run, name or type(model).__name__)
     _close_earlier(model)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)

@@ -40,7 +40,9 @@ def check_parts(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
             raise CockpitError(f"{where} has sparse=True; sparse gradients cannot be watched, so set sparse=False")
 
 
-def check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any, steps: Any) -> None:
+def check_options(
+    batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any, steps: Any, samples: Any
+) -> None:
     """Raise an error for an option of the wrong type or out of range."""
     if not whole(batch_axis, 0):
         raise CockpitError(f"batch_axis is {batch_axis!r}; give a whole number, 0 or more")
@@ -54,6 +56,8 @@ def check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, st
         raise CockpitError(f"step is {step!r}; give the number of the first step, 0 or more and below 2^63")
     if steps is not None and not whole(steps, 1):
         raise CockpitError(f"steps is {steps!r}; give the number of steps that training will take, or None")
+    if samples is not None and not whole(samples, 2):
+        raise CockpitError(f"samples is {samples!r}; give a whole number, 2 or more, or None for all")
 
 
 def whole(value: Any, least: int) -> bool:

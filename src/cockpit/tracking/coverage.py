@@ -16,6 +16,7 @@ class Coverage:
     share: float = 1.0  # of all parameter elements that have individual gradients
     flaw: str | None = None  # why the last step had no individual gradients at all
     coupled: bool = False
+    samples: tuple[int, int] = (0, 0)  # whose individual gradients the last step took, and its batch
     regularised: bool = False
     accumulation: int = 1
     seconds: dict[str, float] = field(default_factory=dict)
@@ -36,6 +37,7 @@ class Coverage:
             self.share = 1 - left_out / max(1, sum(step.sizes.values()))
         self.uncovered, self.flaw = missing, step.flaw
         self.coupled |= step.coupled
+        self.samples = step.seen, step.batch_size
         self.note_regularised(bool(step.regularised))
 
     def note_regularised(self, found: bool) -> None:

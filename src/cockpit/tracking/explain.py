@@ -37,6 +37,9 @@ def _coverage(tracker: Tracker) -> list[str]:
         lines += [f"  {name}: {why}" for name, why in sorted(seen.uncovered.items())]
     elif tracker.history.steps():
         lines.append("Individual gradients cover all parameters.")
+    taken, batch = seen.samples
+    if taken < batch:
+        lines.append(f"Individual gradients are those of {taken} random samples of each {batch}; sums are scaled up.")
     if seen.coupled:
         lines.append(
             "Batch normalisation in training mode couples the samples. An individual gradient is the contribution "

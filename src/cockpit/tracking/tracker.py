@@ -174,7 +174,7 @@ class Tracker:
         recorder = self.recorder
         if recorder is None or not recorder.after() or self._defer:
             return
-        if len(recorder.passes) >= self.coverage.accumulation:
+        if recorder.in_update or len(recorder.passes) >= self.coverage.accumulation:  # a closure: the update is next
             self._measure()
         else:  # more backward passes are expected; the user may clip before the last one of an epoch
             recorder.gradient = {name: grad.clone() for name, grad in recorder.gradient.items()}
@@ -252,9 +252,11 @@ class Tracker:
     @entry
     def after_update(self) -> None:
         """The optimizer has stepped."""
-        recorder, departure, self._departure = self.recorder, self._departure, None
+        recorder, departure = self.recorder, self._departure
         if recorder is not None:
             self._after_update(recorder, departure)
+        else:
+            self._departure = None
 
     def fault(self, error: Exception) -> None:
         """Give the step up, and say why; the training goes on."""
@@ -268,6 +270,7 @@ class Tracker:
             self._measure()  # a closure: the backward passes ran inside the step
         elif departure is not None and not recorder.passes:
             self._never_arrived(departure, recorder.flaw or "no backward pass was seen in the step after")
+        self._departure = None
         step = self._observation or self._observe(recorder)
         with torch.no_grad(), full_precision(_device(recorder.parameters)):
             if self._motion.marked:

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from tests.engine.walked import USUAL, Trial
 from torch import nn
 
+import cockpit
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.allowance import Allowance
 from cockpit.engine.needs import ABS_MAX, DOT_GRAD, LINE, SQ_NORM, Hist1d, SignalToNoise
@@ -85,10 +86,45 @@ def test_what_alpha_needs_is_kept_under_the_allowance(net: nn.Module) -> None:
     for step in range(3):
         seen = trial.step(lambda: F.cross_entropy(net(X), Y))
         seen.moved(update, leaving=True)
-        if step == 0:  # a guess that was wrong is undefined once
-            assert seen.flaw == NO_ROOM
+        for name, norms in every.sq_norms().items():
+            torch.testing.assert_close(seen.sq_norms()[name], norms)
+        if (
+            step == 0
+        ):  # nothing was known of it: what did not fit was reduced at once, guessing that the step has one pass
+            assert START not in seen.numbers
+            assert 0 < len(seen.passes[0].numbers) < len(seen.names)
             continue
         kept = seen.passes[0].kept
         assert 1 < len(kept) < N
         assert seen.seen == N  # numbers of all samples need not wait
         torch.testing.assert_close(seen.total(START), every.total(START)[kept.numpy()])
+
+
+def test_a_guess_that_was_wrong_is_undefined_once(net: nn.Module) -> None:
+    needs = frozenset({SQ_NORM, LINE})
+    trial = Trial(net, needs, settings(memory=6_000))
+    halves = [lambda: F.cross_entropy(net(X[:4]), Y[:4]) / 2, lambda: F.cross_entropy(net(X[4:]), Y[4:]) / 2]
+    assert trial.step(*halves).flaw == NO_ROOM
+    whole = Trial(net, needs).step(lambda: F.cross_entropy(net(X), Y))
+    seen = trial.step(*halves)
+    assert seen.flaw is None
+    assert 1 < seen.seen < N
+    chosen = torch.cat([found.chosen + 4 * k for k, found in enumerate(seen.passes)])
+    for name, norms in seen.sq_norms().items():
+        torch.testing.assert_close(norms, whole.sq_norms()[name][chosen])
+
+
+def test_watch_takes_some_samples(net: nn.Module) -> None:
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with cockpit.watch(
+        net, optimizer, every=1, samples=3, run=False, quantities=["NormTest", "MeanGSNR", "Alpha"]
+    ) as pit:
+        for _ in range(3):
+            optimizer.zero_grad()
+            F.cross_entropy(net(X), Y).backward()
+            optimizer.step()
+        assert "3 random samples of each 8" in pit.explain()
+    first = pit.get_output()[0]
+    assert first["NormTest"] > 0
+    assert first["Alpha"] is not None
+    assert "all 8 samples" in (pit.history.series("MeanGSNR")[0].reason or "")

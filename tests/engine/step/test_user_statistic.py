@@ -10,7 +10,6 @@ from tests.reference.run import reference_steps
 from tests.watched import watched_run
 from torch import Tensor, nn
 
-from cockpit.core.errors import CockpitError
 from cockpit.engine.observation import Observation
 from cockpit.engine.statistics import At, Statistic, finished
 from cockpit.quantities._base import SingleStepQuantity
@@ -53,5 +52,5 @@ def test_two_statistics_of_one_name_are_an_error() -> None:
 
     net = nn.Linear(3, 2)
     trial = Trial(net, USUAL | {Statistic("sq_norm", "sample", another)})
-    with pytest.raises(CockpitError, match="two statistics are called 'sq_norm'"):
-        trial.step(lambda: net(torch.randn(4, 3)).sum())
+    seen = trial.step(lambda: net(torch.randn(4, 3)).sum())
+    assert "two statistics are called 'sq_norm'" in (seen.flaw or "")

@@ -1,6 +1,5 @@
 """Whether what the samples contributed adds up to the gradient that arrives at a parameter."""
 
-from dataclasses import replace
 from functools import lru_cache
 
 import torch
@@ -57,7 +56,26 @@ def _signed(form: AnyForm, signs: Tensor) -> Tensor:
         return (wide(row).mT @ wide(form.col)).sum((0, 1, 2)) * form.factor
     if isinstance(form, Convolved) and form.groups == 1:
         response = torch.tensordot(form.response.movedim(2, -1), signs.to(form.response.dtype), 1).unsqueeze(2)
-        return total(replace(form, shape=(1, *form.shape[1:]), response=response)).reshape(-1)
+        return _weight_gradient(form, response).to(signs.dtype).reshape(-1).mul_(form.factor)
     if isinstance(form, Indexed):
         return (wide(form.value) * signs[form.index, None]).sum(0)
     return signs @ total(form).reshape(form.shape[0], -1)
+
+
+def _weight_gradient(form: Convolved, response: Tensor) -> Tensor:
+    """Of a convolution with one channel of results, all samples together: [1, C, *kernel]."""
+    size, spatial = [1, *form.shape[1:]], len(form.shape) - 2
+    weight: Tensor = torch.ops.aten.convolution_backward(
+        response.flatten(0, 1),
+        form.signal.flatten(0, 1),
+        response.new_empty(size),
+        None,
+        form.stride,
+        form.padding,
+        form.dilation,
+        False,
+        [0] * spatial,
+        1,
+        [False, True, False],
+    )[1]
+    return weight

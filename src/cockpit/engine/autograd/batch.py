@@ -43,24 +43,25 @@ def note(
     axis: int,
     batch_size: int | Callable[..., int] | None,
     losses: Callable[..., Tensor] | None,
-) -> None:
-    """Note a forward call on the nodes of its results."""
+) -> list[int]:
+    """Note a forward call on the nodes of its results; returns their numbers, by which :func:`noted` finds them."""
     if losses is None and not callable(batch_size) and _plain(args, kwargs, output):  # at most steps, so kept short
         size = _size(args, output, axis)
         output.grad_fn.metadata[key] = Forward(object(), size, None, ((output.output_nr, tuple(output.shape)),))
-        return
+        return [output.grad_fn._sequence_nr()]
     by_node: dict[Node, list[Tensor]] = {}
     for tensor in tensors_in(output):
         if tensor.grad_fn is not None:
             by_node.setdefault(tensor.grad_fn, []).append(tensor)
     if not by_node:
-        return
+        return []
     inputs = tuple(tensors_in([args, kwargs]))
     size = _told(batch_size, args, kwargs) if callable(batch_size) else _size(inputs, output, axis)
     individual, call = _individual_losses(losses, args, kwargs, output), object()
     for node, tensors in by_node.items():
         places = tuple((tensor.output_nr, tuple(tensor.shape)) for tensor in tensors)
         node.metadata[key] = Forward(call, size, individual, places)
+    return [node._sequence_nr() for node in by_node]
 
 
 def _plain(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> bool:
@@ -69,9 +70,12 @@ def _plain(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> bool:
     return one and type(output) is Tensor and output.grad_fn is not None
 
 
-def noted(key: str, graph: Graph) -> list[tuple[Node, Any]]:
-    """Everything noted under ``key`` on the nodes of a graph."""
-    return [(node, found) for node in graph.nodes if (found := node.metadata.get(key)) is not None]
+def noted(key: str, graph: Graph, numbers: set[int]) -> list[tuple[Node, Any]]:
+    """Everything noted under ``key`` on the nodes of a graph that have these numbers: to ask a node for its notes
+    takes long.
+    """
+    asked = [node for node in graph.nodes if node._sequence_nr() in numbers]
+    return [(node, known) for node in asked if (known := node.metadata.get(key)) is not None]
 
 
 def batch_size_of(

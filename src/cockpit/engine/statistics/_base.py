@@ -66,6 +66,9 @@ def _never(form: AnyForm, at: At, elements: int) -> Shortcut | None:
     return None
 
 
+Stacked = Callable[[Tensor, Mapping[str, Tensor]], Tensor]  # [P, n, D] and vectors [P, D] -> [P, ...]
+
+
 @dataclass(frozen=True)
 class Statistic:
     """A reduction of all g_nj of a parameter: its definition on a chunk [n, *rows] of formed g_n, which it only reads.
@@ -81,6 +84,7 @@ class Statistic:
     join: Callable[[Tensor, Tensor], Tensor] = field(default=torch.add, compare=False)
     rows: Callable[[Rows, At], Tensor] | None = field(default=None, compare=False)  # the same of few rows
     shortcut: Callable[[AnyForm, At, int], Shortcut | None] = field(default=_never, compare=False)
+    stacked: "Stacked | None" = field(default=None, compare=False)  # the chunks of several small parameters at once
     of: "Statistic | None" = None  # what ``finish`` turns into few numbers, once for each parameter
     finish: Callable[[Tensor, At], Tensor] | None = field(default=None, compare=False)
     additive: bool = True  # from some of the samples, an unbiased estimate follows by scaling

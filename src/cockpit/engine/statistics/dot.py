@@ -1,12 +1,14 @@
 """<g_n, v>, [N], for a vector that lies beside the parameter under a name."""
 
+from collections.abc import Mapping
 from functools import cache, partial
 from math import prod
 
+import torch
 from torch import Tensor
 
 from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
-from cockpit.layers.forms import AnyForm, Factored, wide
+from cockpit.layers.forms import HALF, AnyForm, Factored, wide
 
 
 @cache
@@ -27,16 +29,30 @@ def dot(name: str) -> Statistic:
         operations = form.samples * form.row.shape[2] * prod(form.shape)
         return Shortcut(operations, partial(_compute, form, at.vectors[name]))
 
-    return Statistic("dot", "sample", chunk, (name,), rows=rows, shortcut=through_factors)
+    def stacked(g: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
+        products: Tensor = torch.bmm(g, vectors[name].to(g.dtype)[..., None])
+        return products.squeeze(2)
+
+    return Statistic("dot", "sample", chunk, (name,), rows=rows, shortcut=through_factors, stacked=stacked)
 
 
 def _compute(form: Factored, vector: Tensor) -> Tensor:
-    row, col = wide(form.row), wide(form.col)
+    row, col = form.row, form.col
     matrix = vector.to(form.dtype).reshape(row.shape[1], row.shape[3], col.shape[3])
     if row.shape[3] > col.shape[3]:
         row, col, matrix = col, row, matrix.mT
     if len(matrix) == 1:  # all samples and positions are rows of one product
-        found = (row.reshape(-1, row.shape[3]) @ matrix[0]).view(col.shape)
+        found = _product(row.reshape(-1, row.shape[3]), matrix[0]).view(col.shape)
     else:
-        found = row @ matrix
-    return (found * col).sum((1, 2, 3)).mul_(form.factor)
+        found = wide(row) @ matrix
+    return (found * wide(col)).sum((1, 2, 3)).mul_(form.factor)
+
+
+def _product(rows: Tensor, matrix: Tensor) -> Tensor:
+    """In half precision the matrix goes in as a sum of two: rows are multiplied as they are, and nothing is lost."""
+    if not rows.is_cuda or rows.dtype not in HALF:
+        return wide(rows) @ matrix
+    high = matrix.to(rows.dtype)
+    low = (matrix - high).to(rows.dtype)
+    found: Tensor = torch.mm(rows, high, out_dtype=torch.float32)
+    return found.add_(torch.mm(rows, low, out_dtype=torch.float32))

@@ -1,5 +1,6 @@
 """Largest absolute element of any g_n."""
 
+from collections.abc import Mapping
 from functools import partial
 
 import torch
@@ -29,6 +30,17 @@ def _compute(form: Factored) -> Tensor:
     return (row * col).amax() * abs(form.factor)
 
 
+def _stacked(g: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
+    return g.abs().amax((1, 2))
+
+
 ABS_MAX = Statistic(
-    "abs_max", "total", _chunk, join=torch.maximum, rows=_rows, shortcut=_largest_factors, additive=False
+    "abs_max",
+    "total",
+    _chunk,
+    join=torch.maximum,
+    rows=_rows,
+    shortcut=_largest_factors,
+    additive=False,
+    stacked=_stacked,
 )

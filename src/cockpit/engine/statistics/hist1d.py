@@ -1,5 +1,6 @@
 """Exact counts of the elements of all g_n in bins, [bins]."""
 
+from collections.abc import Mapping
 from functools import cache
 
 import torch
@@ -24,39 +25,49 @@ def hist1d(bins: Bins) -> Statistic:
         found[bins.near_zero[2]] += rows.zeros
         return found
 
-    return Statistic("hist1d", "total", chunk, (bins,), rows=rows)
+    def stacked(g: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
+        return _counts(g.flatten(1), bins)
+
+    return Statistic("hist1d", "total", chunk, (bins,), rows=rows, stacked=stacked)
 
 
 def counts(values: Tensor, bins: Bins) -> Tensor:
     """How many values each bin holds: int64, exact."""
-    flat = values.reshape(-1)
-    if flat.numel():
-        low, high = torch.stack(torch.aminmax(flat)).tolist()
+    return _counts(values.reshape(1, -1), bins)[0]
+
+
+def _counts(values: Tensor, bins: Bins) -> Tensor:
+    """The same for each row: [rows, bins]."""
+    if values.numel() and not values.is_cuda:  # a GPU is asked once, by the other way
+        low, high = torch.stack(torch.aminmax(values)).tolist()
         reached = bins.reached(low, high)
         if len(reached) <= FEW and low == low:
-            return _compared(flat, bins, reached)
-    return _by_sign(flat, bins)
+            return _compared(values, bins, reached)
+    return _by_sign(values, bins)
 
 
 def _compared(values: Tensor, bins: Bins, reached: range) -> Tensor:
     """Differences of how many values are at or above each edge."""
     edges = bins.thresholds if values.dtype is torch.float32 else bins.inner
-    found = torch.zeros(bins.count, dtype=torch.int64, device=values.device)
+    found = torch.zeros(len(values), bins.count, dtype=torch.int64, device=values.device)
     if not reached:
-        found[reached.start] = values.numel()
+        found[:, reached.start] = values.shape[1]
         return found
-    above = torch.stack([torch.count_nonzero(values >= edges[k]) for k in reached])
-    begin = pad(above, (1, 0), value=values.numel())
-    torch.sub(begin, pad(above, (0, 1)), out=found[reached.start : reached.stop + 1])
+    above = torch.stack([torch.count_nonzero(values >= edges[k], dim=1) for k in reached], 1)
+    between = pad(above, (1, 0), value=values.shape[1]) - pad(above, (0, 1))
+    found[:, reached.start : reached.stop + 1] = between
     return found
 
 
 def _by_sign(values: Tensor, bins: Bins) -> Tensor:
     """Most values are small: their sign decides; only what lies beyond the first edges is looked up."""
     radius, below, above = bins.near_zero
-    beyond = values[values.abs() >= radius]
-    negative = torch.count_nonzero(values < 0) - torch.count_nonzero(beyond < 0)
-    found = torch.bincount(bins.index(beyond), minlength=bins.count)
-    found[below] += negative
-    found[above] += values.numel() - len(beyond) - negative
+    row, place = torch.nonzero(values.abs() >= radius, as_tuple=True)
+    found = torch.bincount(row * bins.count + bins.index(values[row, place]), minlength=len(values) * bins.count).view(
+        len(values), bins.count
+    )
+    inside = values.shape[1] - found.sum(1)
+    negative = torch.count_nonzero(values < 0, dim=1) - found[:, :above].sum(1)
+    found[:, below] += negative
+    found[:, above] += inside - negative
     return found

@@ -1,5 +1,6 @@
 """||g_n||^2, [N]."""
 
+from collections.abc import Mapping
 from functools import partial
 from math import prod
 
@@ -49,4 +50,9 @@ def _compute(form: Factored | Convolved, elements: int) -> Tensor:
     return torch.cat(parts) * form.factor**2
 
 
-SQ_NORM = Statistic("sq_norm", "sample", _chunk, rows=_rows, shortcut=_inner_products)
+def _stacked(g: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(g, dim=2)
+    return norms.square()
+
+
+SQ_NORM = Statistic("sq_norm", "sample", _chunk, rows=_rows, shortcut=_inner_products, stacked=_stacked)

@@ -1,5 +1,6 @@
 """sum_n g_n^2, elementwise."""
 
+from collections.abc import Mapping
 from functools import partial
 from math import prod
 
@@ -31,4 +32,8 @@ def _compute(form: Factored) -> Tensor:
     return torch.einsum("ngo,ngi->goi", row, col).reshape(form.shape) * form.factor**2
 
 
-SUM_SQ = Statistic("sum_sq", "element", _chunk, rows=_rows, shortcut=_squared_factors)
+def _stacked(g: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
+    return g.square().sum(1)
+
+
+SUM_SQ = Statistic("sum_sq", "element", _chunk, rows=_rows, shortcut=_squared_factors, stacked=_stacked)

@@ -13,15 +13,17 @@ from cockpit.core.errors import Undefined, why
 from cockpit.core.guard import entry
 from cockpit.engine.autograd import losses
 from cockpit.engine.autograd.balance import imbalance
+from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
 from cockpit.engine.autograd.walk import Contribution, Walk
 from cockpit.engine.curvature.second_order import Curvature
 from cockpit.engine.needs import LINE, LOSSES, Diagonal, Need, per_sample
+from cockpit.engine.statistics.together import SMALL
 from cockpit.engine.step import curvature, shares
 from cockpit.engine.step.reduction import Reduction, Vectors, curvature_name
 from cockpit.engine.step.settings import Settings
-from cockpit.layers.forms import AnyForm, scale
+from cockpit.layers.forms import AnyForm, Dense, scale, wide
 from cockpit.layers.parts import pick, tensors
 
 NOT_ASKED = "individual gradients were not asked for"
@@ -85,6 +87,9 @@ class Backward:
         self._walk: Walk | None = None
         self._handles: list[Any] = []
         self._reduction: Reduction | None = None  # where the step's samples are known while autograd runs
+        self._guess: Reduction | None = None  # of what does not fit, where they are not
+        self._small: dict[Any, list[tuple[str, Tensor, Tensor]]] = {}  # parameters that wait for others of their shape
+        self._off: Vectors = {}  # of those
         self._lasting = True  # forms are kept until the step is over
         loss = backpropagated(roots, seeds)
         self.found = Pass(0, loss.clone(), half=graph.half)
@@ -141,16 +146,22 @@ class Backward:
             self.found.curvature = curvature.curvature_of(*given)
         return time.perf_counter() - begin
 
-    def reduce_at_once(self, line: Mapping[str, Tensor]) -> None:
-        """The step has this pass only: numbers can be computed as soon as a gradient is there."""
+    def reduce_at_once(self, line: Mapping[str, Tensor], sure: bool) -> None:
+        """The step has this pass only: numbers can be computed as soon as a gradient is there.
+
+        Where that is not sure, contributions are kept, and only of what does not fit it is guessed.
+        """
         known = self.found.curvature.diagonals
         diagonals = {
             curvature_name(need): mean_of(estimates, self.scale)
             for need, estimates in known.items()
             if isinstance(need, Diagonal) and isinstance(estimates, list)
         }
-        self._reduction = Reduction(self.needs, self.settings.allowance, line, diagonals)
-        self._lasting = LINE in self.needs
+        reduction = Reduction(self.needs, self.settings.allowance, line, diagonals)
+        if sure:
+            self._reduction, self._lasting = reduction, LINE in self.needs
+        else:
+            self._guess = reduction
 
     # ---- while autograd runs
 
@@ -191,13 +202,17 @@ class Backward:
             form, term = parts.form, parts.term
             if form is None:
                 raise Undefined("nothing that samples contributed to it was seen")
-            found.off[name] = imbalance(form, arrived if term is None else arrived - term)
+            data = arrived if term is None else arrived - term
             if term is not None:
                 found.terms[name] = term
-            if self._reduction is not None and found.problem is None:
-                self._take(name, form, arrived if term is None else arrived - term, self._reduction)
+            if self._reduction is not None and isinstance(form, Dense) and data.numel() <= SMALL:
+                self._wait(name, form.value, data)
+            else:
+                found.off[name] = imbalance(form, data)
+                if self._reduction is not None and found.problem is None:
+                    self._take(name, form, data, self._reduction)
             if self._lasting and found.problem is None:
-                self._keep(name, form)
+                self._keep(name, form, data)
         except torch.OutOfMemoryError:
             self._let_go()
             self.settings.allowance.halve(arrived)
@@ -213,20 +228,54 @@ class Backward:
         found.numbers[name] = reduction.of(name, [scaled], self.parameters[name], mean, found.samples)
         found.seconds += time.perf_counter() - begin
 
-    def _keep(self, name: str, form: AnyForm) -> None:
+    def _wait(self, name: str, value: Tensor, data: Tensor) -> None:
+        """Put a small parameter aside until there are more of its shape."""
+        group = self._small.setdefault((value.shape, value.dtype, value.device), [])
+        group.append((name, value, data))
+        if len(group) * value.numel() >= self.settings.allowance.elements(value) // 4:
+            self._take_together(group)
+
+    def _take_together(self, group: list[tuple[str, Tensor, Tensor]]) -> None:
+        """Take the numbers of small parameters of one shape."""
+        begin, found, reduction = time.perf_counter(), self.found, self._reduction
+        assert reduction is not None
+        names, values, arrived = zip(*group, strict=True)
+        group.clear()
+        try:
+            g, data = wide(torch.stack(values)), torch.stack(arrived)
+            data = data.to(g.dtype)
+            off = torch.linalg.vector_norm((g.sum(1) - data).reshape(len(names), -1), dim=1)
+            self._off |= zip(names, off.unbind(0), strict=True)
+            if found.problem is not None:
+                return
+            g = (g if found.chosen is None else g[:, found.chosen.to(g.device)]) * (found.samples / self.scale)
+            parameters = [self.parameters[name] for name in names]
+            rows = reduction.together(names, g, parameters, data / self.scale, found.samples)
+            found.numbers |= zip(names, rows, strict=True)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            found.uncovered |= dict.fromkeys(names, why(error))
+        found.seconds += time.perf_counter() - begin
+
+    def _keep(self, name: str, form: AnyForm, data: Tensor) -> None:
         """Keep what samples contributed until the step is over."""
         found, some = self.found, _some(form, self.found.kept)
         if self.settings.allowance.keep(tensors(some)):
             found.forms[name] = some
-        else:
-            found.forms.clear()
-            found.crowded = True
-            if self._reduction is None:
-                found.problem = NO_ROOM
+            return
+        found.crowded = True
+        if self._guess is not None:
+            self._take(name, form, data, self._guess)
+            return
+        found.forms.clear()
+        if self._reduction is None:
+            found.problem = NO_ROOM
 
     def _let_go(self) -> None:
         """Nothing of this step is kept."""
         self._lasting = False
+        self._small.clear()
         self.found.forms.clear()
         self.found.numbers.clear()
         self.found.terms.clear()
@@ -242,12 +291,18 @@ class Backward:
     def finish(self) -> Pass:
         """The gradients are complete: return what was seen."""
         found = self.found
+        for group in self._small.values():
+            if group:
+                with torch.no_grad(), full_precision(group[0][1].device.type):
+                    self._take_together(group)
         if found.off:
             found.off = dict(zip(found.off, torch._foreach_norm(list(found.off.values())), strict=True))
+        found.off |= self._off
         if LOSSES in self.needs and self.samples is not None:
             found.shares = shares.shares_of(self.samples, found.loss, self._of_graph)
-        if self._reduction is not None:
-            found.elements = self._reduction.kept
+        reduction = self._reduction or self._guess
+        if reduction is not None:
+            found.elements = reduction.kept
             self.settings.allowance.spent(found.seen, found.seconds)
         if self._lasting:
             self.settings.allowance.kept(found.held)

@@ -232,7 +232,8 @@ class Observation(Prepared):
         seen, typical = float(losses.mean()), float(np.abs(losses).mean())
         if not self.regularised and abs(seen - self.loss) > unseen_by(self.half) * max(typical, abs(self.loss)):
             raise Undefined("a part of the loss depends on the samples but was not seen; use pit.loss for all of it")
-        return LineEnd(seen, float(slopes.mean()), losses.var(ddof=1) / size, slopes.var(ddof=1) / len(slopes))
+        spread, scatter = float(losses.var(ddof=1)), float(slopes.var(ddof=1))
+        return LineEnd(seen, float(slopes.mean()), spread / size, scatter / len(slopes))
 
     # ---- helpers
 

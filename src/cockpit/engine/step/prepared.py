@@ -99,14 +99,11 @@ class Prepared:
         structural = {name: why for found in self.passes for name, why in found.uncovered.items()}
         took_part = {name for found in self.passes for name in found.off}
         self._candidates = [name for name in self.parameters if name in took_part and name not in structural]
-        at_once = len(self.passes) == 1 and all(name in self.passes[0].numbers for name in self._candidates)
-        if at_once:
-            rows = [self.passes[0].numbers[name] for name in self._candidates]
-            self._elements = self.passes[0].elements
-        else:
-            reduction = Reduction(needs, self.settings.allowance, line, self._diagonals(needs))
-            rows = [self._of_parameter(reduction, name) for name in self._candidates]
-            self._elements = reduction.kept
+        known = self.passes[0].numbers if len(self.passes) == 1 else {}
+        elements = self.passes[0].elements if known else {}
+        reduction = Reduction(needs, self.settings.allowance, line, self._diagonals(needs), elements)
+        rows = [known.get(name) or self._of_parameter(reduction, name) for name in self._candidates]
+        self._elements = reduction.kept
         for key, tensor in stacked(rows).items():
             self.numbers.put(key, tensor)
         factor = self.batch_size / self.loss_scale

@@ -18,6 +18,7 @@ from cockpit.engine.step.reduction import Vectors
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, joined
 
+CAREFUL = 8  # steps after one of several passes, in which contributions are kept until the step is over
 SECOND_PASS = "a second backward pass came unexpectedly; the next step is measured with it"
 CHANGED = "the parameters changed between the backward passes of one step"
 TOUCHED = "the gradients were changed between the backward passes of one step"
@@ -44,11 +45,13 @@ class Recorder:
         self.curvature_seconds = 0.0
         self.updated = False  # an optimizer has stepped: what comes now belongs to the next step
         self._keys = f"cockpit.{id(self)}.model", f"cockpit.{id(self)}.loss"  # our notes on autograd's nodes
+        self._noted: set[int] = set()  # numbers of the nodes that have one
         self._backward: Backward | None = None
         self._present: dict[str, Tensor | None] = {}  # gradients that lay there before, and what was added since
         self._marks: dict[str, tuple[int, int]] = {}
         self._versions: dict[str, int] = {}
-        self._expected, self._calls = settings.passes, 0
+        self._expected = max(settings.passes, 2) if settings.careful else settings.passes
+        self._last, self._calls, settings.careful = settings.passes, 0, max(0, settings.careful - 1)
         settings.allowance.begin()
 
     # ---- the forward pass
@@ -56,19 +59,22 @@ class Recorder:
     def saw_model(self, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """A forward call of the model."""
         settings = self.settings
-        note(self._keys[0], args, kwargs, output, settings.batch_axis, settings.batch_size, settings.losses)
+        told = settings.batch_axis, settings.batch_size, settings.losses
+        self._noted.update(note(self._keys[0], args, kwargs, output, *told))
 
     def saw_loss(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         """A call of the loss."""
         if isinstance(output, Tensor) and output.grad_fn is not None:
             node: Node = output.grad_fn
             node.metadata[self._keys[1]] = LossCall.of_module(module, args, output)
+            self._noted.add(node._sequence_nr())
 
     def given(self, values: Tensor, mean: Tensor) -> None:
         """Individual losses handed over by the user, and their mean."""
         node: Node = mean.grad_fn
         if node is not None:
             node.metadata[self._keys[1]] = LossCall.of_values(values, mean)
+            self._noted.add(node._sequence_nr())
 
     # ---- the backward pass
 
@@ -112,6 +118,8 @@ class Recorder:
         found = finished.finish()
         self._calls += 1
         self.settings.passes = self._calls
+        if self._calls > 1:
+            self.settings.careful = CAREFUL
         self.flaw = self.flaw or found.problem
         self._add(found)
         self._take_gradient(found)
@@ -128,13 +136,13 @@ class Recorder:
         if not self._belongs():
             return None
         self.loss_scale, self.root = self.settings.scale.of(roots[0]), roots[0]
-        notes = noted(self._keys[0], graph), noted(self._keys[1], graph)
+        notes = noted(self._keys[0], graph, self._noted), noted(self._keys[1], graph, self._noted)
         seen = Seen(*notes, self.known_size, self.known_losses)
         backward = Backward(graph, roots, seeds, self.parameters, seen, self.needs, self.settings, self.loss_scale)
         seed = (self.settings.seed * 1_000_003 + self.step) * 31 + len(self.passes)
-        self.curvature_seconds += backward.second_order(roots, seeds, seed, bool(self.passes) or self._expected > 1)
-        if self._expected == 1 and not self.passes:
-            backward.reduce_at_once(self.line)
+        self.curvature_seconds += backward.second_order(roots, seeds, seed, bool(self.passes) or self._last > 1)
+        if self._expected < 2 and not self.passes:
+            backward.reduce_at_once(self.line, sure=self._expected == 1)
         return backward
 
     def _add(self, new: Pass) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,8 +27,9 @@ from cockpit.engine.statistics._base import At, Statistic
 from cockpit.engine.statistics.dot import dot
 from cockpit.engine.statistics.hist1d import hist1d
 from cockpit.engine.statistics.hist2d import hist2d
-from cockpit.engine.statistics.lengths import square_norm
+from cockpit.engine.statistics.lengths import square_norm, square_rows
 from cockpit.engine.statistics.scan import Found, scan_all
+from cockpit.engine.statistics.together import scan_together
 from cockpit.layers.forms import AnyForm
 
 Vectors = dict[str, Tensor]
@@ -85,16 +87,35 @@ class Reduction:
 
     def of(self, name: str, parts: Sequence[AnyForm], parameter: Tensor, mean: Tensor, size: int) -> dict[Need, Tensor]:
         """The numbers of a parameter, from g_n in one part for each backward pass, and their mean."""
-        vectors = {MEAN: mean} | {key: found[name] for key, found in self.diagonals.items() if name in found}
+        at = self._beside(name, parameter, mean, size)
+        found = scan_all(parts, list(self.wanted.values()), at, self.allowance.elements(parameter))
+        return {**self._numbers(name, found), MEAN_SQ: square_norm(mean)}
+
+    def together(
+        self, names: Sequence[str], g: Tensor, parameters: Sequence[Tensor], means: Tensor, size: int
+    ) -> list[dict[Need, Tensor]]:
+        """The numbers of several small parameters of one shape, from all g_n [P, N, *shape] and their means."""
+        at = [self._beside(*each, size) for each in zip(names, parameters, means, strict=True)]
+        found = scan_together(g, list(self.wanted.values()), at)
+        squares = square_rows(means.reshape(len(names), -1))
+        return [
+            {**self._numbers(name, here), MEAN_SQ: square}
+            for name, here, square in zip(names, found, squares.unbind(0), strict=True)
+        ]
+
+    def _beside(self, name: str, parameter: Tensor, mean: Tensor, size: int) -> At:
+        vectors: dict[Any, Tensor] = {MEAN: mean}
+        vectors |= {key: diagonal[name] for key, diagonal in self.diagonals.items() if name in diagonal}
         if self.line:
             vectors[LINE] = self.line[name] if name in self.line else torch.zeros_like(mean)
-        at = At(parameter.detach(), vectors, size)
-        found = scan_all(parts, list(self.wanted.values()), at, self.allowance.elements(parameter))
+        return At(parameter.detach(), vectors, size)
+
+    def _numbers(self, name: str, found: Found) -> dict[Need, Tensor]:
         numbers = {need: found[s] for need, s in self.wanted.items()}
         for need, s in self.wanted.items():
             if s.keeps == "element":
                 self.kept.setdefault(need, {})[name] = numbers.pop(need)
-        return {**numbers, MEAN_SQ: square_norm(mean)}
+        return numbers
 
     def along(self, parts: Sequence[AnyForm], parameter: Tensor, vector: Tensor) -> Tensor:
         """<g_n, v>, [B]."""

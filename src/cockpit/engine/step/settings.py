@@ -23,6 +23,7 @@ class Settings:
     allowance: Allowance = field(default_factory=Allowance)
     seed: int = 0
     passes: int = 0  # backward passes of the last step; 0: none was seen
+    careful: int = 0  # so many steps may have several again
     compiled_seen: bool = False
     buffers: Callable[[], Iterable[Tensor]] = tuple  # of the model: a recomputed forward pass may change them
     curvature: Memory = field(default_factory=Memory)
