@@ -34,12 +34,15 @@ def shares_of(samples: Samples, loss: Tensor, of_graph: Tensor | str) -> Tensor 
     try:
         if seen.losses is not None:
             return share(seen.losses, float(loss), samples.count)
+        told = None if any(call.given is not None for _, call in seen.calls) else _from_model(samples, loss)
+        if told is not None:
+            return told
         if isinstance(of_graph, Tensor):
             return of_graph
         if seen.calls:
             parts = [call.contributions(samples.count, samples.of_loss(call)) for _, call in seen.calls]
             return torch.stack(parts).sum(0)
-        return _from_model(samples, loss) or of_graph
+        return of_graph
     except Exception as error:
         return why(error)
 
