@@ -1,7 +1,7 @@
 """What a tracked step may take: memory, samples, time. Everything that depends on them asks here.
 
-On a GPU, ours may add ``SHARE`` to what training itself has allocated when it goes backwards, or ``LEAST`` where that is
-more: vectors of the model's size, and chunks. Contributions that are kept may take ``KEPT`` of it: they come layer by
+On a GPU, ours may add ``SHARE`` to what training itself has allocated when it goes backwards (``LEAST`` where that is
+more): vectors of the model's size, and chunks. Contributions that are kept may take ``KEPT`` of it: they come layer by
 layer, and with each layer training lets go of more than that.
 """
 
