@@ -87,7 +87,8 @@ class Tracker:
         size = sum(p.nbytes for p in parameters.values())
         if not any(self.settings.allowance.on_host(size, p) for p in parameters.values()):
             return {name: p.detach().clone() for name, p in parameters.items()}
-        return {name: torch.empty_like(p, device="cpu", pin_memory=True).copy_(p) for name, p in parameters.items()}
+        host = {name: torch.empty_like(p.detach(), device="cpu", pin_memory=True) for name, p in parameters.items()}
+        return {name: copy.copy_(parameters[name].detach()) for name, copy in host.items()}
 
     def _keeps_start(self) -> bool:
         return any(quantity.name == "Distance" or "start" in quantity.needs for quantity in self.quantities)
