@@ -52,7 +52,7 @@ class Tracker:
         self._parameters, self._learning_rates, self._defer = parameters, learning_rates, defer
         self._begin = time.perf_counter()
         #: parameters at the start of the run, for the quantities that ask
-        self.start = {name: p.detach().clone() for name, p in parameters().items()} if self._keeps_start() else {}
+        self.start = self._copies(parameters()) if self._keeps_start() else {}
         first = next(iter(parameters().values()), None)
         self.pace = Pace(schedule, None if first is None else first.device)
         self._due: list[Quantity] = []
@@ -81,6 +81,14 @@ class Tracker:
             self._measurements.settle(wait=True)
         except Exception as error:  # the device is lost: what was recorded before must still be written
             log.warning("%s steps could not be measured: %s", self._measurements.give_up(), why(error))
+
+    def _copies(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Copies of parameters, in the host's memory where the device has little."""
+        size = sum(p.nbytes for p in parameters.values())
+        if not any(self.settings.allowance.on_host(size, p) for p in parameters.values()):
+            return {name: p.detach().clone() for name, p in parameters.items()}
+        host = {name: torch.empty_like(p.detach(), device="cpu", pin_memory=True) for name, p in parameters.items()}
+        return {name: copy.copy_(parameters[name].detach()) for name, copy in host.items()}
 
     def _keeps_start(self) -> bool:
         return any(quantity.name == "Distance" or "start" in quantity.needs for quantity in self.quantities)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from cockpit.engine.autograd import allowance
 from cockpit.engine.autograd.allowance import Allowance
 
 
@@ -14,9 +16,9 @@ def test_all_samples_where_nothing_limits_them() -> None:
 
 def test_every_sample_is_drawn_equally_often_and_never_twice() -> None:
     before = torch.get_rng_state()
-    allowance, counts = Allowance(samples=3), torch.zeros(8)
+    limited, counts = Allowance(samples=3), torch.zeros(8)
     for _ in range(4000):
-        chosen = allowance.choose(8, kept=False)
+        chosen = limited.choose(8, kept=False)
         assert chosen is not None
         assert len(chosen.unique()) == 3
         counts[chosen] += 1
@@ -52,3 +54,20 @@ def test_chunks_follow_the_memory() -> None:
     like = torch.zeros(1)
     assert Allowance(memory=1600).elements(like) == 100
     assert Allowance().elements(like) == 2**20
+
+
+def test_on_a_gpu_ours_is_a_share_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    like, room = torch.zeros(1), {"allocated": 40 * 2**30, "free": 80 * 2**30}
+    monkeypatch.setattr(allowance, "on_gpu", lambda _: True)
+    for name in room:
+        monkeypatch.setattr(allowance, name, lambda _, name=name: room[name])
+    ours = Allowance()
+    ours.enter(like, vectors=2**30)
+    assert ours.elements(like) == (int(0.05 * 39 * 2**30) - 2**30) // 16
+    assert ours.keep([torch.zeros(2**10)])
+    room["free"] = 2**20  # nearly nothing is left
+    ours.enter(like, vectors=0)
+    assert ours.elements(like) == 2**26 // 4 // 16
+    assert not ours.keep([torch.zeros(2**18)])
+    assert ours.on_host(2**27, like)
+    assert not ours.on_host(2**20, like)

@@ -1,4 +1,9 @@
-"""What a tracked step may take: memory, samples, time. Everything that depends on them asks here."""
+"""What a tracked step may take: memory, samples, time. Everything that depends on them asks here.
+
+On a GPU, ours may add ``SHARE`` to what training itself has allocated when it goes backwards (``LEAST`` where that is
+more): vectors of the model's size, and chunks. Contributions that are kept may take ``KEPT`` of it: they come layer by
+layer, and with each layer training lets go of more than that.
+"""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +13,11 @@ from torch import Tensor
 CHUNK_ON_CPU = 2**20  # elements of g_n that are formed at once: what is read several times should stay in the cache
 CHUNK_ON_GPU = 2**26
 KEPT_ON_CPU = 2**30  # bytes of factors that are kept until a step is over
-SHARE_OF_FREE = 0.5  # of a GPU's memory
+LEAST = 2**26  # bytes
+SHARE = 0.05
+KEPT = 0.125
+SHARE_OF_FREE = 0.5
+PASSES = 4  # tensors of the size of a chunk that a statistic may make
 
 
 @dataclass
@@ -20,19 +29,30 @@ class Allowance:
     seconds: float | None = None  # for the statistics of a step
     seed: int = 0
     held: int = field(default=0, init=False)  # bytes of factors that are kept now
-    _room: int | None = field(default=None, init=False)  # bytes for them in this step
+    _peak: int = field(default=0, init=False)  # bytes that training had allocated on a GPU
+    _vectors: int = field(default=0, init=False)  # bytes of ours of the model's size that lie there
+    _room: int | None = field(default=None, init=False)  # bytes for factors, where there is a limit for them
     _needed: float = field(default=0.0, init=False)  # bytes for each sample, of the last steps
     _pace: float = field(default=0.0, init=False)  # seconds for each sample
     _drawn: int = field(default=0, init=False)
 
     def begin(self) -> None:
         """A step begins: nothing is held."""
-        self.held, self._room = 0, None
+        self.held = 0
+
+    def enter(self, like: Tensor, vectors: int) -> None:
+        """A backward pass is about to run, with so many bytes of ours of the model's size on its device."""
+        self._vectors = vectors
+        if on_gpu(like):
+            self._peak = max(self._peak, allocated(like) - vectors - self.held)
+        self._room = self._limit(like)
 
     def elements(self, like: Tensor) -> int:
         """How many elements of g_n may be formed at once."""
-        most = CHUNK_ON_GPU if like.is_cuda else CHUNK_ON_CPU
-        return most if self.memory is None else max(1, min(most, self.memory // (4 * like.dtype.itemsize)))
+        most = CHUNK_ON_GPU if on_gpu(like) else CHUNK_ON_CPU
+        if self.memory is None and not on_gpu(like):
+            return most
+        return max(1, min(most, self._chunks(like) // (PASSES * max(4, like.dtype.itemsize))))
 
     def choose(self, samples: int, kept: bool) -> Tensor | None:
         """Samples whose individual gradients are taken, drawn without replacement; None: all of them.
@@ -40,8 +60,8 @@ class Allowance:
         ``kept``: the factors of this step stay until it is over.
         """
         most = samples if self.samples is None else min(samples, self.samples)
-        if kept and self.memory is not None and self._needed:
-            most = min(most, int(self.memory / self._needed))
+        if kept and self._room is not None and self._needed:
+            most = min(most, max(2, int(self._room / self._needed)))
         if self.seconds is not None and self._pace:
             most = min(most, int(self.seconds / self._pace))
         most = max(1, most)
@@ -58,21 +78,10 @@ class Allowance:
         self.held += sum(tensor.nbytes for tensor in tensors)
         return self.held <= self._room
 
-    def _limit(self, like: Tensor) -> int:
-        if self.memory is not None:
-            return self.memory
-        if not like.is_cuda:
-            return KEPT_ON_CPU
-        free, _ = torch.cuda.mem_get_info(like.device)
-        cached = torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
-        return int(SHARE_OF_FREE * (free + cached))
-
     def kept(self, samples: int) -> None:
         """A pass is over: what it needed for the factors of so many samples, whether they fitted or not."""
         if samples and self.held:
             self._needed = max(self._needed, self.held / samples)
-            if self._room is not None and self.held > self._room and self.memory is None:
-                self.memory = self._room
 
     def spent(self, samples: int, seconds: float) -> None:
         """Statistics of so many samples took their time."""
@@ -82,3 +91,38 @@ class Allowance:
     def halve(self, like: Tensor) -> None:
         """The device ran out of memory."""
         self.memory = max(1, self._limit(like) // 2)
+
+    def on_host(self, size: int, like: Tensor) -> bool:
+        """Whether a vector of so many bytes, which is read once a step, is to lie in the host's memory."""
+        return on_gpu(like) and size > LEAST
+
+    def _chunks(self, like: Tensor) -> int:
+        """Bytes for chunks and what is made of them."""
+        if self.memory is not None:
+            return self.memory
+        ours = max(int(SHARE * self._peak), LEAST) - self._vectors
+        return max(LEAST // 4, min(ours, int(SHARE_OF_FREE * free(like))))
+
+    def _limit(self, like: Tensor) -> int:
+        """Bytes for factors that are kept."""
+        if self.memory is not None:
+            return self.memory
+        if not on_gpu(like):
+            return KEPT_ON_CPU
+        return min(max(int(KEPT * self._peak), LEAST), int(SHARE_OF_FREE * free(like)))
+
+
+def on_gpu(like: Tensor) -> bool:
+    """Whether memory is a GPU's."""
+    return like.is_cuda
+
+
+def allocated(like: Tensor) -> int:
+    """Bytes that all tensors on a GPU take."""
+    return int(torch.cuda.memory_allocated(like.device))
+
+
+def free(like: Tensor) -> int:
+    """Bytes of a GPU that nobody has, or that torch has in reserve."""
+    unused, _ = torch.cuda.mem_get_info(like.device)
+    return int(unused + torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device))

@@ -90,6 +90,7 @@ class Backward:
         self._guess: Reduction | None = None  # of what does not fit, where they are not
         self._small: dict[Any, list[tuple[str, Tensor, Tensor]]] = {}  # parameters that wait for others of their shape
         self._off: Vectors = {}  # of those
+        self._vectors = 0  # bytes of the direction that is looked along
         self._lasting = True  # forms are kept until the step is over
         loss = backpropagated(roots, seeds)
         self.found = Pass(0, loss.clone(), half=graph.half)
@@ -158,6 +159,7 @@ class Backward:
             if isinstance(need, Diagonal) and isinstance(estimates, list)
         }
         reduction = Reduction(self.needs, self.settings.allowance, line, diagonals)
+        self._vectors = sum(vector.nbytes for vector in line.values())
         if sure:
             self._reduction, self._lasting = reduction, LINE in self.needs
         else:
@@ -169,6 +171,7 @@ class Backward:
         """Place hooks on the graph; ``present``: parameters that have a gradient already."""
         if self._walk is not None:
             allowance, samples = self.settings.allowance, self.found.samples
+            allowance.enter(next(iter(self.parameters.values())), self._vectors)
             self.found.chosen = self.found.kept = allowance.choose(samples, self._lasting)
             if self._reduction is not None and self._lasting and self.found.chosen is not None:
                 self.found.chosen = allowance.choose(samples, False)  # numbers need not wait for the end of the step
