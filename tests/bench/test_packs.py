@@ -156,6 +156,19 @@ def test_a_run_that_raises_leaves_its_pack() -> None:
         assert one.error.__traceback__ is not None
 
 
+class Leaving(Drawing):
+    def step(self, closure: Any = None) -> None:
+        if self.steps == 3:
+            raise SystemExit("enough")
+        super().step()
+
+
+def test_an_optimizer_that_ends_the_process() -> None:
+    (one,) = packs.train([make_plan("quadratic_deep", Leaving, seed=1, epochs=1)])
+    assert isinstance(one, Failed)
+    assert isinstance(one.error, SystemExit)
+
+
 def test_a_setting_that_is_refused() -> None:
     plan = make_plan("quadratic_deep", "Adamax", seed=1, epochs=1)
     wrong = replace(plan, choice=replace(plan.choice, hyperparameters={"lr": -1.0}))
