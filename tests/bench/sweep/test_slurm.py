@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 
@@ -8,7 +9,9 @@ from tests.bench.sweep.studies import ODD, ODDS, STUDY, numbers, write
 from tests.bench.sweep.test_commands import Call, cockpit, sweeping
 from tests.results.sweeps.plans import PLAN, entry
 
-from cockpit.bench.sweep.slurm import ENDING, take_in
+from cockpit.bench.sweep.engine import Parcel
+from cockpit.bench.sweep.making import Context
+from cockpit.bench.sweep.slurm import ENDING, Slurm, take_in
 from cockpit.results.sweeps.runs import groups
 from cockpit.results.sweeps.store import Store, create
 
@@ -46,14 +49,28 @@ def test_a_job_that_dies(tmp_path: Path) -> None:
     assert failure["message"].startswith("its worker died 3 times while the run was alone, the last time of state")
 
 
-def test_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What would be given to Slurm."""
-    submitit = pytest.importorskip("submitit")
-    from submitit.slurm.slurm import _make_sbatch_string
-
-    text = _make_sbatch_string("echo", tmp_path, job_name="cockpit", cpus_per_task=1, time=60, partition="gpu")
-    assert submitit is not None
-    assert "#SBATCH --partition=gpu" in text
+def test_the_script_that_slurm_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("submitit")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    taken = tmp_path / "taken.sh"
+    for name, does in (
+        ("sbatch", f'cp "$1" {taken}; echo Submitted batch job 7'),
+        ("srun", "true"),
+        ("scancel", "true"),
+    ):
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    context = Context((str(tmp_path),), str(tmp_path / "going"))
+    engine = Slurm(context, 4, ["slurm_partition=gpu", "timeout_min=90"], tmp_path / "parcels")
+    assert engine.slots == 4
+    engine.send(Parcel(1, tuple(groups(PLAN)[0].oneshot())))
+    lines = taken.read_text().splitlines()
+    for line in ("--partition=gpu", "--time=90", "--cpus-per-task=1", "--job-name=cockpit"):
+        assert f"#SBATCH {line}" in lines
+    assert any("submitit.core._submit" in line for line in lines)
+    engine.close()
 
 
 def test_wrong_options(cockpit: Call, tmp_path: Path) -> None:
