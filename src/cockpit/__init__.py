@@ -11,8 +11,9 @@ _HOMES = {
     "CockpitPlotter": "plots.plotter",
     "configuration": "utils.configuration",
     "open_run": "run",
+    "CockpitError": "core.errors",
 }
-__all__ = ["Cockpit", "CockpitPlotter", "__version__", "configuration", "extend", "open_run", "watch"]
+__all__ = ["Cockpit", "CockpitError", "CockpitPlotter", "__version__", "configuration", "extend", "open_run", "watch"]
 try:
     __version__ = version("cockpit-deck")
 except PackageNotFoundError:  # a source tree that is not installed

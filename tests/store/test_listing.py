@@ -62,7 +62,7 @@ def test_a_damaged_run_is_listed_too(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "run.db").write_bytes(b"nothing of the kind" * 100)
     (info,) = runs(tmp_path)
-    assert (info.id, info.state, info.last_step) == ("bad", "crashed", None)
+    assert (info.id, info.state, info.last_step) == ("bad", "unreadable", None)
     assert "not a database" in str(info.reason)
 
 

@@ -67,7 +67,7 @@ def test_a_process_that_is_gone_has_crashed(folder: Path) -> None:
     code = "writer = create(folder); writer.append([loss(0)]); writer.step = 7; time.sleep(1.8); os._exit(3)"
     python(code, folder, fails=True)
     run = StoredRun(folder)
-    assert (run.state, run.reason, run.reached) == ("crashed", "the process ended without closing the run", 7)
+    assert (run.state, run.reason, run.reached) == ("crashed", "ended without close", 7)
     create(folder, {"git": None}, 8).close()
     run.refresh()
     assert [attempt["state"] for attempt in run.metadata["attempts"]] == ["crashed", "finished"]

@@ -16,6 +16,7 @@ from cockpit.store.run import StoredRun
 from cockpit.store.table import Table, table
 
 FOLDER = "COCKPIT_RUNS"  # the environment variable that names the folder of all runs
+UNREADABLE = "unreadable"  # the state of a run of which nothing can be read
 LISTED = 8  # names in a message
 
 
@@ -105,7 +106,10 @@ def chosen(given: Path | None) -> StoredRun | Log | list[RunInfo]:
         )
     if not found:
         raise _nothing(folder)
-    return _readable(StoredRun(found[0].path)) if given is None or len(found) == 1 else found
+    sound = [info for info in found if info.state != UNREADABLE]
+    if sound and (given is None or len(found) == 1):
+        return _readable(StoredRun(sound[0].path))
+    return found
 
 
 def one(given: Path | None) -> StoredRun | Log:

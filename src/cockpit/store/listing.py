@@ -2,22 +2,25 @@
 
 import os
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from cockpit.core.errors import CockpitError
+from cockpit.store import lock, sqlite
+from cockpit.store.backend import Signature, stamp
 from cockpit.store.contents import READERS
 from cockpit.store.run import StoredRun
+from cockpit.store.sqlite_access import LOG
 
 LOSS, POINTS = "Loss", 40
 PASSED_OVER = {"__pycache__", "node_modules", "site-packages"}
-REMEMBERED = 5000  # runs
+GROWING = ("running", "stale")  # states that may change though no file does
 
 _guard = threading.Lock()
-_known: dict[Path, StoredRun] = {}
-_told: dict[Path, tuple[int, "RunInfo"]] = {}
+_known: dict[Path, "_Known"] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,51 +34,101 @@ class RunInfo:
     reason: str | None
     started: float | None
     updated: float
-    last_step: int | None
+    last_step: int | None  # with a record
     reached: int | None
+    step: int | None  # the last that was taken
     steps: int | None  # planned
     loss: float | None
     losses: tuple[float, ...]
+    damaged: str | None  # as far as it is known without reading everything
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the last look at a folder showed; the run itself is kept only while it may grow."""
+
+    files: Signature
+    info: RunInfo
+    run: StoredRun | None
+    version: int
 
 
 def runs(folder: str | Path) -> list[RunInfo]:
     """List all runs in a folder and below it, the newest first; cheap to call again."""
     root = Path(folder)
     with _guard:
-        there = {path.absolute(): path for path in _search(root)}
-        if len(_known) > REMEMBERED:
-            _known.clear()
-            _told.clear()
-        found = [info for path in there.values() if (info := _info(root, path)) is not None]
-        return sorted(found, key=lambda info: (-(info.started or info.updated), info.id))
+        there = dict(_search(root))
+        under = root.absolute()
+        for gone in [path for path in _known if path not in there and path.is_relative_to(under)]:
+            del _known[gone]
+        found = [info for key, ident in there.items() if (info := _info(root, key, ident)) is not None]
+    return sorted(found, key=lambda info: (-(info.started or info.updated), info.id))
 
 
-def _search(root: Path) -> list[Path]:
-    found = []
-    for place, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in PASSED_OVER]
-        if not READERS.keys().isdisjoint(files):
-            found.append(Path(place))
-    return found
+def _search(root: Path) -> Iterator[tuple[Path, str]]:
+    """The folders that hold a run, and how they are called below the root.
+
+    A link is followed only to a run, never further: it may lead anywhere, and back.
+    """
+    waiting = [(str(root.absolute()), "")]
+    while waiting:
+        place, ident = waiting.pop()
+        try:
+            with os.scandir(place) as found:
+                entries = list(found)
+        except OSError:
+            continue
+        if not READERS.keys().isdisjoint([entry.name for entry in entries]):
+            yield Path(place), ident or "."
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in PASSED_OVER or entry.name in READERS:
+                continue
+            below = f"{ident}/{entry.name}" if ident else entry.name
+            if entry.is_symlink():
+                if any(os.path.isfile(os.path.join(entry.path, name)) for name in READERS):
+                    yield Path(entry.path), below
+            elif _is_folder(entry):
+                waiting.append((entry.path, below))
 
 
-def _info(root: Path, path: Path) -> RunInfo | None:
-    key = path.absolute()
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
     try:
-        run = _known.get(key) or StoredRun(path)
-        run.refresh()
-    except (CockpitError, OSError):  # gone in this moment
-        _known.pop(key, None)
-        return None
-    _known[key] = run
-    version, info = _told.get(key, (-1, None))
-    ident = path.relative_to(root).as_posix()
-    if info is None or version != run.version:
-        info = _describe(ident, path, run)
-    elif (info.id, info.path, info.updated) != (ident, path, run.updated):
-        info = replace(info, id=ident, path=path, updated=run.updated)
-    _told[key] = run.version, info
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _info(root: Path, key: Path, ident: str) -> RunInfo | None:
+    known, files, path = _known.get(key), _files(key), root / ident
+    if known is None or known.files != files or known.info.state in GROWING:
+        try:
+            known = _looked(known, files, ident, path)
+        except (CockpitError, OSError):  # gone in this moment
+            _known.pop(key, None)
+            return None
+        _known[key] = known
+    info = known.info
+    if info.path != path:
+        info = known.info = replace(info, id=ident, path=path)
     return info
+
+
+def _files(folder: Path) -> Signature:
+    names = (sqlite.NAME, sqlite.NAME + LOG, lock.NAME, *(name for name in READERS if name != sqlite.NAME))
+    return tuple(stamp(folder / name) for name in names)
+
+
+def _looked(known: _Known | None, files: Signature, ident: str, path: Path) -> _Known:
+    run = known.run if known is not None else None
+    if run is None:
+        run = StoredRun(path)
+    else:
+        run.refresh()
+    if known is not None and known.run is run and known.version == run.version:
+        info = replace(known.info, updated=run.updated)
+    else:
+        info = _describe(ident, path, run)
+    return _Known(files, info, run if info.state in GROWING else None, run.version)
 
 
 def _describe(ident: str, path: Path, run: StoredRun) -> RunInfo:
@@ -91,7 +144,9 @@ def _describe(ident: str, path: Path, run: StoredRun) -> RunInfo:
         updated=run.updated,
         last_step=run.last_step,
         reached=run.reached,
+        step=run.step,
         steps=steps if isinstance(steps, int) else None,
         loss=losses[-1] if losses else None,
         losses=tuple(loss for loss in losses if np.isfinite(loss)),
+        damaged=run.trouble,
     )

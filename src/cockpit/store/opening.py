@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cockpit.store import framed, lock, sqlite
+from cockpit.core.reading import odd_kind
+from cockpit.store import framed, lock, sqlite, sqlite_access
 from cockpit.store.backend import Foreign, Log
 from cockpit.store.contents import holds_run
 from cockpit.store.filesystem import choose, wish
@@ -87,7 +88,9 @@ def _take(folder: Path) -> Opened:
     held = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _only_files(folder)
         held = Lock(folder)
+        _nothing_foreign(folder)
         if not holds_run(folder):
             held.clear()  # of a run that was deleted
         return Opened(folder, held, LOGS[choose(folder)](folder), made)
@@ -98,6 +101,21 @@ def _take(folder: Path) -> Opened:
         if not isinstance(error, Busy):
             made.leave()
         raise
+
+
+def _only_files(folder: Path) -> None:
+    """A pipe or a device is not opened: to read from it may take for ever."""
+    for name in FILES:
+        kind = odd_kind(folder / name)
+        if kind is not None:
+            raise Foreign(f"{name} is {kind}, not a file")
+
+
+def _nothing_foreign(folder: Path) -> None:
+    """What lies beside the database would be folded into it: another run's write-ahead log, or a foreign journal."""
+    access = sqlite_access.Access(folder / sqlite.NAME)
+    if (aside := access.foreign()) is not None:
+        raise Foreign(aside)
 
 
 def _candidates(folder: Path) -> Iterator[Path]:

@@ -33,11 +33,11 @@ TROUBLE = (OSError, sqlite3.Error)
 class Pump:
     """Everything behind a writer that must outlive it: a writer that nobody holds any more is still flushed."""
 
-    def __init__(self, folder: Path, attempt: Attempt, file: Log, lock: Lock) -> None:
+    def __init__(self, folder: Path, attempt: Attempt, file: Log, lock: Lock, began: float) -> None:
         self.folder, self.queue = folder, Queue()
         self.problem: str | None = None
         self.step: int | None = None
-        self._attempt, self._file, self._lock = attempt, file, lock
+        self._attempt, self._file, self._lock, self._began = attempt, file, lock, began
         self._packer = Packer(attempt.id, file.kept.next_layout)
         self._identity = _identity(file.path)
         self._batches: deque[list[Item]] = deque()  # packed, each to be written as a whole
@@ -218,7 +218,7 @@ class Pump:
     def _beat(self, state: str | None = None, reason: str | None = None) -> None:
         self._beaten = time.monotonic()
         who = self._attempt.id, os.getpid(), host(), time.time()
-        pulse = Pulse(*who, self.step, self.queue.lost, state, reason, self._frames)
+        pulse = Pulse(*who, self.step, self.queue.lost, state, reason, self._frames, self._began)
         with suppress(OSError):  # the disk's trouble is told where records are written
             self._lock.beat(pulse)
 

@@ -106,7 +106,9 @@ def _start(wanted: Path, given: dict[str, Any], first_step: int) -> Pump:
         items: list[Item] = [*(old for old in past if old not in file.kept.attempts), attempt, Meta.of(known)]
         file.write(items)
         _tell(folder, file.kept, first_step)
-        pump = Pump(folder, attempt, file, found.lock)
+        pump = Pump(
+            folder, attempt, file, found.lock, began=min((old.started for old in past), default=attempt.started)
+        )
         pump.start(None if "git" in known else known.get("directory"))
     except BaseException:
         found.abandon()
