@@ -8,21 +8,12 @@ from pathlib import Path
 import pytest
 from tests.running import ROOT, python
 
+from cockpit import open_run
 from cockpit.quantities import QUANTITIES
 from cockpit.store import runs
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 MEANT_TO_RUN = {"bench", "extend", "runs", "watch"}
-
-README_SETTING = """
-import torch
-from torch import nn
-
-torch.manual_seed(0)
-model, loss_fn, losses_fn = nn.Linear(10, 3), nn.CrossEntropyLoss(), nn.CrossEntropyLoss(reduction="none")
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = [(torch.randn(8, 10), torch.randint(3, (8,))) for _ in range(4)]
-"""
 
 RUN_SUITES = """
 for name, suite in list(globals().items()):
@@ -61,11 +52,23 @@ def test_suites_on_the_pages_are_run(tmp_path: Path) -> None:
 
 
 def test_readme(tmp_path: Path) -> None:
-    code = blocks(ROOT / "README.md", "python")
-    assert len(code) == 1
-    run("\n\n".join([README_SETTING, *code]), tmp_path, COCKPIT_RUNS="runs")
-    (made,) = runs(tmp_path / "runs")
-    assert (made.state, made.last_step) == ("finished", 3)
+    (code,) = blocks(ROOT / "README.md", "python")
+    run(code, tmp_path, COCKPIT_RUNS="runs")
+    (listed,) = runs(tmp_path / "runs")
+    assert (listed.state, listed.reached) == ("finished", 500)
+    assert len(listed.losses) > 1
+    assert listed.losses[-1] < listed.losses[0]
+    values = open_run(listed.path)["NormTest"].values
+    assert len(values) > 1
+    assert (values > 0).all()
+
+
+def test_readme_takes_ten_seconds() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 60
+    bullets = re.findall(r"^- (.*)$", text, re.MULTILINE)
+    assert len(bullets) == 6
+    assert all(len(bullet.split()) < 10 for bullet in bullets), bullets
 
 
 def test_every_quantity_is_explained() -> None:

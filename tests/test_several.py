@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import threading
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
 from tests.cases.models import mlp
 from tests.small import (
+    Batch,
     agrees,
     cross_entropies,
     draw,
@@ -24,7 +30,10 @@ from tests.small import (
 from torch import Tensor, nn
 
 from cockpit.attach import Watch
+from cockpit.core.errors import CockpitError
+from cockpit.core.record import Record
 
+CRITERION = nn.CrossEntropyLoss()
 SAMPLES = ("NormTest", "InnerTest", "OrthoTest")
 bce = nn.BCEWithLogitsLoss()
 
@@ -282,3 +291,107 @@ def test_lbfgs_is_seen_where_the_step_begins() -> None:
             moved = [float((p.detach() - q).norm()) for p, q in zip(model.parameters(), before, strict=True)]
     agrees(pit.get_output()[0], truth)
     assert list(pit.get_output()[1]["UpdateSize"].values()) == pytest.approx(moved)
+
+
+def test_trainings_in_several_threads_are_as_each_alone() -> None:
+    """Each has a model, an optimizer and a watch of its own; one watch is made in a thread that does not train."""
+    plans = [(net(seed), draw(*[4] * 30, seed=seed)) for seed in range(3)]
+    alone = [trained_in_memory(copy.deepcopy(model), batches) for model, batches in plans]
+    parts = [prepared(model) for model, _ in plans]
+    threads = [
+        threading.Thread(target=lambda k=k: finish(*parts[k], plans[k][1]))  # type: ignore[misc]
+        for k in range(len(plans))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for (model, _, pit), (lonely, records) in zip(parts, alone, strict=True):
+        assert all(torch.equal(p, q) for p, q in zip(model.parameters(), lonely.parameters(), strict=True))
+        found = {(r.step, r.name): r for r in pit.history if r.name != "Time"}
+        assert found.keys() == records.keys()
+        assert all(found[key].reason == record.reason for key, record in records.items())
+        assert all(found[key].value == pytest.approx(records[key].value) for key in records if key[1] == "GradNorm")
+        assert all(found[key].value == pytest.approx(records[key].value) for key in records if key[1] == "NormTest")
+
+
+Part = tuple[nn.Module, torch.optim.Optimizer, Watch]
+
+
+def prepared(model: nn.Module) -> Part:
+    optimizer = sgd(model)
+    return model, optimizer, watch(model, optimizer, CRITERION, ["GradNorm", "NormTest", "Loss"])
+
+
+def finish(model: nn.Module, optimizer: torch.optim.Optimizer, pit: Watch, batches: Sequence[Batch]) -> None:
+    train(model, optimizer, CRITERION, batches)
+    pit.close()
+
+
+def trained_in_memory(model: nn.Module, batches: Sequence[Batch]) -> tuple[nn.Module, dict[tuple[int, str], Record]]:
+    part = prepared(model)
+    finish(*part, batches)
+    return model, {(r.step, r.name): r for r in part[2].history if r.name != "Time"}
+
+
+def test_a_model_has_one_watch(caplog: pytest.LogCaptureFixture) -> None:
+    """A notebook's cell that is run again watches the same model."""
+    model = net()
+    optimizer, batches = sgd(model), draw(4, 4, 4)
+    pits = []
+    for _ in range(3):
+        pits.append(watch(model, optimizer, CRITERION))
+        train(model, optimizer, CRITERION, batches)
+    pits[-1].close()
+    assert [list(pit.get_output()) for pit in pits] == [[0, 1, 2]] * 3
+    assert caplog.text.count("Sequential was being watched: that watch is closed, a new one begins") == 2
+    assert not optimizer._optimizer_step_post_hooks
+    watch(model, optimizer, CRITERION).close()  # a closed one is no reason for a word
+    assert caplog.text.count("was being watched") == 2
+    first = watch(model, optimizer, CRITERION)
+    watch(torch.nn.DataParallel(model), optimizer, CRITERION).close()
+    assert "closed" in repr(first)
+
+
+class Accelerated(torch.optim.Optimizer):
+    """What libraries put around an optimizer: torch's step hooks are never called on it."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+
+    @property
+    def param_groups(self) -> Any:  # type: ignore[override]
+        return self.optimizer.param_groups
+
+    def step(self, closure: Any = None) -> Any:
+        return self.optimizer.step(closure)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.optimizer.zero_grad(set_to_none)
+
+
+class Scheduled:
+    """No optimizer for torch, and everything else is the inner one's."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self._optimizer = optimizer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_optimizer"], name)
+
+
+@pytest.mark.parametrize("wrap", [Accelerated, Scheduled, lambda inner: Scheduled(Accelerated(inner))])
+def test_an_optimizer_in_a_wrapper(wrap: Any) -> None:
+    batches = draw(4, 4, 4)
+    plain = watched(batches)
+    model = net()
+    outer = wrap(sgd(model))
+    with watch(model, outer, CRITERION) as pit:
+        train(model, outer, CRITERION, batches)
+    for step, known in plain.get_output().items():
+        assert pit.get_output()[step]["UpdateSize"] == known["UpdateSize"]
+
+
+def test_a_wrapper_of_nothing_is_refused() -> None:
+    with pytest.raises(CockpitError, match=r"optimizer is Scheduled; give a torch\.optim\.Optimizer"):
+        watch(net(), Scheduled(None), CRITERION)

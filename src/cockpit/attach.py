@@ -3,12 +3,12 @@
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
-from inspect import ismethod
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakMethod
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from cockpit.checks import asked_ways, check_options, check_parts, whole
 from cockpit.core.budget import FIRST
 from cockpit.core.errors import CockpitError
+from cockpit.core.guard import entry
 from cockpit.core.history import History
 from cockpit.core.recorded import Recorded
 from cockpit.core.schedule import Budget, Schedule, as_schedule
@@ -29,10 +30,11 @@ from cockpit.engine.replay import Studio
 from cockpit.engine.scaler import LossScale
 from cockpit.engine.settings import Settings
 from cockpit.explain import explain
+from cockpit.hooks import Hook
 from cockpit.pace import tier_of
 from cockpit.quantities import resolve
 from cockpit.recording import Recording, choose_folder
-from cockpit.roster import Roster
+from cockpit.roster import Roster, inner_model, inner_optimizer
 from cockpit.store import StoredRun
 from cockpit.tracker import Tracker
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("cockpit")
 
 FIRST_ON_GPU = 0.3  # seconds: what the device loads when it computes something for the first time
+_watched: WeakKeyDictionary[nn.Module, "ReferenceType[Watch]"] = WeakKeyDictionary()
 PATIENCE = 50  # tracked steps before one is recorded for replay, where no time is free: recording must pay
 
 
@@ -90,7 +93,8 @@ def watch(
         way: How statistics of individual gradients are computed, for all parameters or by their names (``*`` stands for
             anything): ``"gram"``, ``"chunks"``, ``"form"``; ``"auto"``: by what takes fewest operations.
     """
-    optimizers: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
+    given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
+    optimizers = [inner_optimizer(one) for one in given]
     check_parts(model, optimizers, loss_fn)
     check_options(batch_axis, batch_size, losses, scaler, step, steps)
     chosen = resolve(quantities)
@@ -101,36 +105,19 @@ def watch(
         schedule = as_schedule(every)
     ways = asked_ways(way, [name for name, _ in model.named_parameters()])
     settings = Settings(batch_axis, batch_size, losses, Finder(batch_axis), LossScale(scaler), seed=seed, ways=ways)
-    if _allowed("COCKPIT_REPLAY"):
+    if os.environ.get("COCKPIT_REPLAY", "0" if on_gpu else "1") != "0":  # recordings on a GPU take much memory
         if on_gpu:
             settings.programs.replayer, settings.programs.curved = Studio(), Studio()
         settings.programs.taped = not on_gpu and native.problem() is None
         settings.programs.patience = 1 if every is not None or grace >= 1 else PATIENCE
     folder = None if _disabled() else choose_folder(run, type(model).__name__)
+    _close_earlier(model)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
+    _watched[inner_model(model)] = ref(pit)
     if folder is not None:
         known = describe(model, optimizers, loss_fn, chosen, schedule, steps)
         pit.record(folder, known if name is None else {**known, "name": str(name)})
     return pit
-
-
-class Hook:
-    """A forward hook that keeps nothing alive, and does nothing in a copied or saved model."""
-
-    def __init__(self, call: Callable[..., None]) -> None:
-        self._call = WeakMethod(call) if ismethod(call) else lambda: call
-
-    def __call__(self, *args: Any) -> None:
-        """Pass the call on; a model compiled in the loop traces this, and nothing of it stays in the code."""
-        call = None if torch.compiler.is_compiling() else self._call()
-        if call is not None:
-            call(*args)
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        return nullcontext().__exit__  # takes anything, does nothing, and needs no cockpit to be loaded
-
-    def __reduce__(self) -> Any:
-        return getattr, (nullcontext(), "__exit__")
 
 
 class Watch:
@@ -167,7 +154,11 @@ class Watch:
                 if not self._alone:  # which of them steps first says where a step begins
                     self._hooks.append(optimizer.register_step_pre_hook(self._before_update))
                 self._hooks.append(optimizer.register_step_post_hook(self._after_update))
-            self._open()
+            try:
+                self._open(self._tracker.begin(step))
+            except BaseException:
+                self.close()
+                raise
 
     # ---- for the user
 
@@ -180,8 +171,7 @@ class Watch:
                 'give individual losses, one per sample: compute the loss with reduction="none"'
             )
         mean = individual_losses.mean()
-        if self._tracker.recorder is not None:
-            self._tracker.recorder.given(individual_losses, mean)
+        self._given(individual_losses, mean)
         return mean
 
     def log(self, /, step: int | None = None, **metrics: Any) -> None:
@@ -265,17 +255,24 @@ class Watch:
         if self._closed:
             return
         self._closed = True
-        self._disarm()
-        self._tracker.settle()
-        if self.step > self._first:
-            self._tracker.journal.discard(self.step)  # begun, but the optimizer never took it
+        for work in (self._disarm, self._unhook, self._tracker.settle, self._drop_unfinished, self._tracker.close):
+            self._carefully(work)  # a script goes on after its training, and saves what it trained
+        if self._recording is not None:
+            self._carefully(partial(self._recording.close, error))
+        self._carefully(self._stop_showing)
+
+    @entry
+    def _carefully(self, work: Callable[[], None]) -> None:
+        work()
+
+    def _unhook(self) -> None:
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        self._tracker.close()
-        if self._recording is not None:
-            self._recording.close(error)
-        self._stop_showing()
+
+    def _drop_unfinished(self) -> None:
+        if self.step > self._first:
+            self._tracker.journal.discard(self.step)  # begun, but the optimizer never took it
 
     def __enter__(self) -> Self:
         return self
@@ -291,9 +288,17 @@ class Watch:
 
     # ---- what the loop triggers
 
-    def _open(self) -> None:
-        """Begin a step: hooks are in place only if it is tracked, and stay from one tracked step to the next."""
-        if not self._tracker.open(self.step):
+    def fault(self, error: Exception) -> None:
+        """What we do in the loop failed: give the step up, and say why."""
+        self._tracker.fault(error)
+
+    @entry
+    def _begin_step(self) -> None:
+        self._open(bool(self._tracker.open(self.step)))
+
+    def _open(self, tracked: bool) -> None:
+        """Hooks are in place only for a step that is tracked, and stay from one such step to the next."""
+        if not tracked:
             if self._armed_for is not None:
                 self._disarm()
             return
@@ -322,36 +327,46 @@ class Watch:
         switches = eager.differentiable_twice(self._model) if twice and not scripted else []
         if switches:  # only while the model computes: the user's own settings hold everywhere else
             entered = ExitStack()
-
-            def enter_all(*_: Any) -> None:
-                for switch in switches:
-                    entered.enter_context(switch())
-
-            leave = Hook(lambda *_: entered.close())
-            self._armed.callback(self._model.register_forward_pre_hook(Hook(enter_all), prepend=True).remove)
-            self._armed.callback(self._model.register_forward_hook(leave, always_call=True).remove)
             self._armed.callback(entered.close)
+            plainly = Hook(lambda *_: self._compute_plainly(entered, switches))
+            self._armed.callback(self._model.register_forward_pre_hook(plainly, prepend=True).remove)
+            leave = Hook(lambda *_: entered.close())
+            self._armed.callback(self._model.register_forward_hook(leave, always_call=True).remove)
+
+    @entry
+    def _compute_plainly(self, entered: ExitStack, switches: list[Callable[[], Any]]) -> None:
+        for switch in switches:
+            entered.enter_context(switch())
 
     def _disarm(self) -> None:
         self._armed.close()
         self._armed_for = None
 
+    @entry
     def _model_called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if not torch.is_grad_enabled():  # an evaluation, which may last
             self._tracker.pause()
         elif self._tracker.recorder is not None:
             self._tracker.recorder.saw_model(args, kwargs, output)
 
+    @entry
+    def _given(self, individual_losses: Tensor, mean: Tensor) -> None:
+        if self._tracker.recorder is not None:
+            self._tracker.recorder.given(individual_losses, mean)
+
+    @entry
     def _loss_called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if self._tracker.recorder is not None and torch.is_grad_enabled():
             self._tracker.recorder.saw_loss(module, (*args, *kwargs.values()), output)
 
+    @entry
     def _before_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if id(optimizer) in self._stepped:  # it steps again before the others: the step before is over
             self._finish_step()
         if not self._stepped:
             self._tracker.before_update()
 
+    @entry
     def _after_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         pace = self._pace
         if pace.resting > 0 and self._alone:
@@ -370,15 +385,25 @@ class Watch:
         tracked = self._tracker.recorder is not None
         self._tracker.after_update()
         self.step += 1
+        self._tell(tracked)
+        self._begin_step()
+
+    @entry
+    def _tell(self, tracked: bool) -> None:
         if self._recording is not None:
             self._recording.reached(self.step)
             if tracked:
                 self._recording.book()
-        self._open()
 
 
-def _allowed(variable: str) -> bool:
-    return os.environ.get(variable, "") != "0"
+def _close_earlier(model: nn.Module) -> None:
+    """A model has one watch at a time: a cell of a notebook that is run again starts a new one."""
+    known = _watched.get(inner_model(model))
+    earlier = None if known is None else known()
+    if earlier is not None and not earlier._closed:
+        earlier.close()
+        where = "" if earlier.folder is None else f" (run {earlier.folder})"
+        log.warning("%s was being watched%s: that watch is closed, a new one begins", type(model).__name__, where)
 
 
 def _disabled() -> bool:

@@ -4,7 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
+from torch.optim import Optimizer
 
+# What libraries call the optimizer, or the model, that they wrap.
+WRAPPED = ("optimizer", "_optimizer", "optim", "base_optimizer")
+WRAPPING = ("_orig_mod", "module")
 LOOKS = 64  # questions after which the model is searched anew
 
 
@@ -49,3 +53,29 @@ def grouped(optimizers: Sequence[Any], names: Mapping[int, str]) -> list[tuple[A
 def learning_rates(optimizers: Sequence[Any], names: Mapping[int, str]) -> list[tuple[float, list[str]]]:
     """Learning rate of each parameter group and the names of its parameters."""
     return [(float(group["lr"]), named) for group, named in grouped(optimizers, names) if "lr" in group]
+
+
+def inner_optimizer(given: Any) -> Any:
+    """The optimizer that takes the steps: a wrapper that torch's step hooks do not reach is looked into."""
+    held = _hooked(given, {})
+    return held[0] if len(held) == 1 else given
+
+
+def _hooked(thing: Any, seen: dict[int, Any]) -> list[Any]:
+    """The optimizers in it that have hooks: one that never called ``Optimizer.__init__`` has none."""
+    if id(thing) in seen:
+        return []
+    seen[id(thing)] = thing
+    if isinstance(thing, Optimizer) and "_optimizer_step_post_hooks" in vars(thing):
+        return [thing]
+    held = [getattr(thing, name, None) for name in WRAPPED]
+    return [inner for wrapped in held if wrapped is not None for inner in _hooked(wrapped, seen)]
+
+
+def inner_model(model: nn.Module) -> nn.Module:
+    """The model inside of ``torch.compile`` and of torch's parallel wrappers."""
+    while True:
+        inner = next((m for name in WRAPPING if isinstance(m := model._modules.get(name), nn.Module)), None)
+        if inner is None or len(model._modules) > 1 or next(model.parameters(recurse=False), None) is not None:
+            return model
+        model = inner

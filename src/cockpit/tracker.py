@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cockpit.agenda import Agenda
 from cockpit.core.errors import why
+from cockpit.core.guard import Faults, entry
 from cockpit.core.history import History
 from cockpit.core.record import Record
 from cockpit.core.schedule import Schedule
@@ -26,6 +27,7 @@ from cockpit.engine.performance import performing
 from cockpit.engine.recorder import Recorder
 from cockpit.engine.reduction import CENTRE, SCATTER
 from cockpit.engine.settings import Settings
+from cockpit.engine.thread import LoopThread
 from cockpit.journal import Journal
 from cockpit.measurements import Measurements
 from cockpit.pace import Pace
@@ -66,6 +68,7 @@ class Tracker:
         self._observation: Observation | None = None
         self._program: Performance | None = None  # what the step under way was observed with
         self._measured = 0  # backward passes that the last measurement had seen
+        self._thread, self._faults = LoopThread(), Faults(log)
 
     @property
     def history(self) -> History:
@@ -89,8 +92,14 @@ class Tracker:
 
     # ---- a step
 
+    @entry
     def open(self, step: int) -> bool:
         """Begin a step; True if anything is measured in it."""
+        return self.begin(step)
+
+    def begin(self, step: int) -> bool:
+        """The same before the loop runs: a schedule that fails at its first step is shown to who gave it."""
+        self._thread.begin_step()
         self._due = self.pace.due(step, self.quantities)
         ending = self._departure is not None and self._departure.step == step - 1
         if ending:
@@ -130,41 +139,57 @@ class Tracker:
 
     # ---- a backward pass (see ``engine.tap``)
 
+    @entry
+    def concerns(self, roots: tuple[Tensor, ...]) -> bool:
+        """Whether a backward pass may be one of ours: in another thread than the loop's, its graph tells."""
+        return self.recorder is not None and self._thread.owns(roots, self.recorder.parameters)
+
+    @entry
     def before(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> None:
         """A backward pass is about to run."""
         recorder = self.recorder
         if recorder is None:
             return
+        self._thread.begin_pass()
         if not recorder.microbatches:
             recorder.parameters = self._parameters()  # a parameter may have been frozen or unfrozen since
             self._remember_start(recorder.parameters)
         recorder.before(roots, seeds)
 
+    @entry
     def attach(self) -> bool:
         """Place hooks on its graph."""
         return self.recorder is not None and self.recorder.attach()
 
+    @entry
     def alone(self) -> bool:
         """Whether autograd may run on this thread."""
         return self.recorder is not None and self.recorder.alone()
 
+    @entry
     def detach(self) -> None:
         """Remove them."""
+        self._thread.end_pass()
         if self.recorder is not None:
             self.recorder.detach()
 
+    @entry
     def after(self) -> None:
         """Its gradients are complete."""
         recorder = self.recorder
         if recorder is None or not recorder.after() or self._defer:
             return
         if len(recorder.microbatches) >= self.coverage.accumulation:
-            self._harmless(self.measure)
+            self._measure()
         else:  # more backward passes are expected; the user may clip before the last one of an epoch
             recorder.gradient = {name: grad.clone() for name, grad in recorder.gradient.items()}
 
+    @entry
     def measure(self) -> None:
         """Measure what the gradients show."""
+        self._measure()
+
+    def _measure(self) -> None:
         recorder = self.recorder
         if recorder is None:
             return
@@ -265,18 +290,16 @@ class Tracker:
                 step.numbers.drop(SCATTER)
                 step.flaw = step.flaw or NEW_REGULARISER
 
+    @entry
     def before_update(self) -> None:
         """The optimizer is about to step."""
         recorder = self.recorder
         if recorder is None:
             return
-        self._harmless(self._before_update, recorder)
-
-    def _before_update(self, recorder: Recorder) -> None:
         begin = time.perf_counter()
         if recorder.microbatches:
             if self._measured != len(recorder.microbatches):
-                self.measure()
+                self._measure()
             self.coverage.accumulation = len(recorder.microbatches)
         if self._program is not None:
             self._program.mark(recorder.parameters)
@@ -285,26 +308,23 @@ class Tracker:
         recorder.in_update = True
         recorder.seconds += time.perf_counter() - begin
 
+    @entry
     def after_update(self) -> None:
         """The optimizer has stepped."""
         recorder, departure, self._departure = self.recorder, self._departure, None
-        if recorder is None:
-            return
-        self._harmless(self._after_update, recorder, departure)
+        if recorder is not None:
+            self._after_update(recorder, departure)
 
-    def _harmless(self, work: Callable[..., None], *given: Any) -> None:
-        """A user's training never breaks because it is watched: a fault of ours costs the step, and is said."""
-        try:
-            work(*given)
-        except Exception as error:
-            step = "?" if self.recorder is None else self.recorder.step
-            log.warning("step %s could not be measured: %s", step, why(error))
-            self.abandon()
+    def fault(self, error: Exception) -> None:
+        """Give the step up, and say why; the training goes on."""
+        step = "?" if self.recorder is None else self.recorder.step
+        self.abandon()  # first: what failed may be memory
+        self._faults.say(f"step {step}", error)
 
     def _after_update(self, recorder: Recorder, departure: Departure | None) -> None:
         begin = time.perf_counter()
         if recorder.microbatches and self._measured != len(recorder.microbatches):
-            self.measure()  # a closure: the backward passes ran inside the step
+            self._measure()  # a closure: the backward passes ran inside the step
         elif departure is not None and not recorder.microbatches:
             self._never_arrived(departure, recorder.flaw or "no backward pass was seen in the step after")
         step = self._observation or self._observe(recorder)
@@ -360,7 +380,9 @@ class Tracker:
         self._measurements.of(step).leaving = departure
 
     def abandon(self) -> None:
-        """Forget the current step: the loop was left."""
+        """Forget the current step: the loop was left, or watching it failed."""
+        if self.recorder is not None:
+            self.recorder.detach()
         self._motion.forget()
         self.recorder, self._observation, self._program = None, None, None
 

@@ -124,10 +124,10 @@ def test_each_run_is_as_if_it_were_alone(name: str) -> None:
 @pytest.mark.parametrize(
     "choice",
     [
-        choose("SGD", momentum=0.9, weight_decay=0.1, dampening=0.1),
-        choose("Adam", amsgrad=True, weight_decay=0.1),
-        choose("RMSprop", momentum=0.9, centered=True),
-        choose("NAdam", decoupled_weight_decay=True, weight_decay=0.1),
+        choose("torch.optim:SGD", momentum=0.9, weight_decay=0.1, dampening=0.1),
+        choose("torch.optim:Adam", amsgrad=True, weight_decay=0.1),
+        choose("torch.optim:RMSprop", momentum=0.9, centered=True),
+        choose("torch.optim:NAdam", decoupled_weight_decay=True, weight_decay=0.1),
         choose(Replacing, lr=0.5),
     ],
     ids=lambda choice: choice.name,

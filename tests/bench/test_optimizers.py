@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from cockpit.bench.optimizers import Choice, choose, hyperparameter, named
 from cockpit.core.errors import CockpitError
+from cockpit.optimizers import RULES
+from cockpit.optimizers.wrapper import RuleOptimizer
 
 
 class Mine(torch.optim.Optimizer):
@@ -49,35 +51,50 @@ def test_every_name_builds_its_optimizer(name: str) -> None:
     assert group(choice)["lr"] == choice.hyperparameters["lr"] > 0
 
 
-def test_names_are_those_of_torch_and_of_the_benchmark() -> None:
+def test_names_are_those_of_the_study_and_of_torch() -> None:
     torchs = [kind for kind in vars(torch.optim).values() if isinstance(kind, type)]
-    own = {"Momentum", "NAG", "AMSGrad"}
-    assert named().keys() - own == {kind.__name__ for kind in torchs if issubclass(kind, torch.optim.Optimizer)} - {
-        "Optimizer"
-    }
-    assert {"SGD", "Adam", "AdamW", "RMSprop", "LBFGS", *own} <= named().keys()
+    known = {kind.__name__ for kind in torchs if issubclass(kind, torch.optim.Optimizer)} - {"Optimizer"}
+    assert named().keys() == known | RULES.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in named() if name not in RULES])
+def test_a_name_of_torch_alone_is_torchs(name: str) -> None:
+    choice = choose(name.lower())
+    assert type(choice.build([nn.Parameter(torch.zeros(2, 2))])) is getattr(torch.optim, name)
+    assert choice.rule is None
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_name_of_the_study_is_its_rule(name: str) -> None:
+    choice = choose(name.swapcase())
+    assert (choice.name, choice.rule, choice.code) == (name, RULES[name].version, None)
+    assert choice.hyperparameters == RULES[name].defaults
+    built = choice.build([nn.Parameter(torch.zeros(3))])
+    assert isinstance(built, RuleOptimizer)
+    assert built.rule is RULES[name]
+    assert {key: built.param_groups[0][key] for key in choice.hyperparameters} == RULES[name].defaults
+
+
+@pytest.mark.parametrize("name", ["NAdam", "SGD", "AdamW"])
+def test_torchs_own_are_called_as_they_are_written(name: str) -> None:
+    written, kind = choose(f"torch.optim:{name}"), choose(getattr(torch.optim, name))
+    assert written.name == kind.name == f"torch.optim:{name}"
+    assert written.rule is None
+    assert type(written.build([nn.Parameter(torch.zeros(3))])) is getattr(torch.optim, name)
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "settings"),
+    ("name", "setting", "message"),
     [
-        ("sgd", torch.optim.SGD, {"lr": 1e-2, "momentum": 0, "nesterov": False}),
-        ("momentum", torch.optim.SGD, {"lr": 1e-2, "momentum": 0.99, "nesterov": False, "dampening": 0}),
-        ("nag", torch.optim.SGD, {"lr": 1e-2, "momentum": 0.99, "nesterov": True}),
-        ("adam", torch.optim.Adam, {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "amsgrad": False}),
-        ("amsgrad", torch.optim.Adam, {"lr": 1e-2, "betas": (0.9, 0.999), "eps": 1e-8, "amsgrad": True}),
-        ("nadam", torch.optim.NAdam, {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-7}),
-        ("radam", torch.optim.RAdam, {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-7}),
-        ("adagrad", torch.optim.Adagrad, {"lr": 1e-2, "initial_accumulator_value": 0.1, "eps": 1e-7}),
-        ("adadelta", torch.optim.Adadelta, {"lr": 1e-3, "rho": 0.95, "eps": 1e-8}),
-        ("rmsprop", torch.optim.RMSprop, {"lr": 1e-3, "alpha": 0.9, "eps": 1e-10, "momentum": 0}),
-        ("adamax", torch.optim.Adamax, {"lr": 2e-3}),
+        ("Adam", "weight_decay", r"Adam is the study's rule, which has no weight_decay .*give torch\.optim:Adam$"),
+        ("nag", "weight_decay", r"give torch\.optim:SGD with momentum=0\.99 and nesterov=true$"),
+        ("SGD", "momentum", r"give Momentum, NAG, or torch\.optim:SGD$"),
+        ("AMSGrad", "amsgrad", r"give torch\.optim:Adam with amsgrad=true$"),
     ],
 )
-def test_published_defaults(name: str, kind: type, settings: dict[str, Any]) -> None:
-    optimizer = choose(name).build([nn.Parameter(torch.zeros(1))])
-    assert type(optimizer) is kind
-    assert {key: optimizer.param_groups[0][key] for key in settings} == settings
+def test_what_only_torch_has(name: str, setting: str, message: str) -> None:
+    with pytest.raises(CockpitError, match=message):
+        choose(name, **{setting: 0.1})
 
 
 def test_given_values_stand_before_defaults() -> None:
@@ -96,11 +113,15 @@ def test_given_values_stand_before_defaults() -> None:
         ({"betas": [0.5, 0.6]}, (0.5, 0.6)),
     ],
 )
-@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+@pytest.mark.parametrize("name", ["torch.optim:Adam", "AdamW"])
 def test_betas_in_one_or_apart(name: str, given: dict[str, Any], betas: tuple[float, float]) -> None:
     choice = choose(name, **given)
     assert group(choice)["betas"] == betas
     assert "betas" not in choice.hyperparameters
+
+
+def test_betas_of_a_rule() -> None:
+    assert choose("Adam", betas=(0.5, 0.6)).hyperparameters == {"lr": 1e-3, "beta1": 0.5, "beta2": 0.6, "eps": 1e-8}
 
 
 def test_a_class_of_torch_has_the_defaults_of_torch() -> None:
@@ -112,7 +133,7 @@ def test_a_class_of_torch_has_the_defaults_of_torch() -> None:
 def test_an_own_optimizer(optimizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(Mine=Mine))
     choice = choose(optimizer, lr=0.1, beta1=0.7)
-    assert choice.name == f"{__name__}.Mine"
+    assert choice.name == f"{__name__}:Mine"
     bound = {"power": 3} if isinstance(optimizer, partial) else {}  # tells its runs from those without it
     assert choice.hyperparameters == {"lr": 0.1, "beta1": 0.7, **bound}
     made = choice.build([nn.Parameter(torch.zeros(2))])
@@ -158,14 +179,21 @@ def test_a_choice_goes_to_another_process() -> None:
         ("torch.optim:Nothing", {}, "cannot be imported: .*Nothing"),
         (":Mine", {}, "cannot be imported"),
         ("torch:__version__", {}, "give a class or a function"),
-        ("SGD", {"beta1": 0.9}, r"unknown hyperparameter of SGD 'beta1'; .*known: .*momentum"),
-        ("SGD", {"lr": "fast"}, r"SGD: lr is 'fast'; give a finite number\. Known: .*momentum"),
-        ("SGD", {"lr": True}, "give a finite number"),
-        ("SGD", {"lr": float("nan")}, "give a finite number"),
-        ("SGD", {"lr": -1.0}, "SGD with .* cannot be made: Invalid learning rate"),
-        ("SGD", {"nesterov": 1}, "nesterov is 1; give true or false"),
-        ("NAG", {"momentum": 0.0}, "Nesterov momentum requires a momentum"),
-        ("Adam", {"beta1": 1.5}, "Invalid beta parameter"),
+        ("AdamW", {"beta": 0.9}, r"unknown hyperparameter of AdamW 'beta'; .*known: .*beta1"),
+        ("Adam", {"beta": 0.9}, r"unknown hyperparameter of Adam 'beta'; .*known: beta1, beta2, eps, lr"),
+        ("AdamW", {"lr": "fast"}, r"AdamW: lr is 'fast'; give a finite number\. Known: .*weight_decay"),
+        ("SGD", {"lr": "fast"}, r"SGD: lr is 'fast'; give a number that is 0 or more"),
+        ("ASGD", {"lr": True}, "give a finite number"),
+        ("SGD", {"lr": True}, "give a number"),
+        ("ASGD", {"lr": float("nan")}, "give a finite number"),
+        ("SGD", {"lr": float("nan")}, "give a number"),
+        ("AdamW", {"lr": -1.0}, "AdamW with .* cannot be made: Invalid learning rate"),
+        ("SGD", {"lr": -1.0}, "lr is -1.0; give a number that is 0 or more"),
+        ("torch.optim:SGD", {"nesterov": 1}, "nesterov is 1; give true or false"),
+        ("torch.optim:SGD", {"nesterov": True}, "Nesterov momentum requires a momentum"),
+        ("LA(Momentum)", {"k": 2.5}, "k is 2.5; give a number that is whole and 1 or more"),
+        ("AdamW", {"beta1": 1.5}, "Invalid beta parameter"),
+        ("Adam", {"beta1": 1.5}, "beta1 is 1.5; give a number from 0 to below 1"),
         ("Adam", {"betas": 0.9}, "betas is 0.9; give two numbers"),
         ("Adam", {"betas": (0.9, 0.99), "beta1": 0.9}, "give two numbers, or beta1 and beta2 instead"),
         ("Rprop", {"etas": (1.0, 2.0, 3.0)}, "give 2 values"),
@@ -216,7 +244,7 @@ def test_what_is_given_counts_more_than_what_a_partial_binds() -> None:
 
 def test_a_lambda_is_known_by_what_it_makes() -> None:
     choice = choose(lambda parameters, lr: torch.optim.SGD(parameters, lr, momentum=0.9), lr=0.1)
-    assert (choice.name, choice.hyperparameters) == ("SGD", {"lr": 0.1, "momentum": 0.9})
+    assert (choice.name, choice.hyperparameters) == ("torch.optim:SGD", {"lr": 0.1, "momentum": 0.9})
     assert group(choice)["momentum"] == 0.9
     with pytest.raises(CockpitError, match="write a function with def"):
         choose(lambda parameters, lr: torch.optim.SGD(list(parameters)[1:], lr), lr=0.1)
@@ -227,10 +255,12 @@ def test_a_module_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "json.py").write_text("raise RuntimeError")  # never before what is installed
     monkeypatch.chdir(tmp_path)
     before = list(sys.path)
-    assert choose("lying_here:Mine", lr=0.1).name == "lying_here.Mine"
+    assert choose("lying_here:Mine", lr=0.1).name == "lying_here:Mine"
     assert sys.path == before
     with pytest.raises(CockpitError, match="give a class or a function"):
         choose("json:decoder")
+    with pytest.raises(CockpitError, match=r"json \(.*__init__\.py\) has no 'Mine'"):
+        choose("json:Mine")
     monkeypatch.delitem(sys.modules, "lying_here")
 
 
@@ -240,3 +270,28 @@ def test_a_function_that_makes_no_optimizer() -> None:
 
     with pytest.raises(CockpitError, match=r"three makes 3; return a torch\.optim\.Optimizer"):
         choose(three).build([torch.nn.Parameter(torch.zeros(1))])
+
+
+def test_a_lambda_that_makes_a_rule() -> None:
+    choice = choose(lambda parameters, lr: choose("NAdam", lr=lr).build(parameters), lr=0.1)
+    assert (choice.name, choice.rule) == ("NAdam", RULES["NAdam"].version)
+    assert choice.hyperparameters == RULES["NAdam"].defaults | {"lr": 0.1}
+
+
+def test_a_module_beside_a_file_comes_before_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, base in (("here", "SGD"), ("study", "Adam")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "in_both.py").write_text(f"import torch\nclass Mine(torch.optim.{base}): pass\n")
+    monkeypatch.chdir(tmp_path / "here")
+    choice = choose("in_both:Mine", beside=[tmp_path / "study"], lr=0.1)
+    assert issubclass(choice.make, torch.optim.Adam)  # type: ignore[arg-type]
+    monkeypatch.delitem(sys.modules, "in_both")
+
+
+def test_a_module_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torn.py").write_text("class Mine(:\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CockpitError, match=r"'torn:Mine' cannot be imported: SyntaxError: .*torn.py, line 1"):
+        choose("torn:Mine")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -68,9 +69,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
 def test_two_classes_of_one_name(module: Write, tmp_path: Path) -> None:
     one, two = module("first_one", 1.0), module("second_one", 0.5)
     runs = [train(problem(), each.Mine, lr=0.1, out=tmp_path / "runs") for each in (one, two)]
-    assert [run.optimizer for run in runs] == ["first_one.Mine", "second_one.Mine"]
+    assert [run.optimizer for run in runs] == ["first_one:Mine", "second_one:Mine"]
     assert runs[0].curves != runs[1].curves
-    assert {path.name for path in (tmp_path / "runs/tiny").iterdir()} == {"first_one.Mine", "second_one.Mine"}
+    assert {path.name for path in (tmp_path / "runs/tiny").iterdir()} == {"first_one-Mine", "second_one-Mine"}
     assert train(problem(), "first_one:Mine", lr=0.1, out=tmp_path / "runs") == runs[0]  # it is already there
     assert len(settings(results.find(tmp_path / "runs"))) == 2
 
@@ -104,7 +105,7 @@ def test_a_run_that_was_stopped_is_not_continued_by_other_code(
     told = {"lr": 0.1, "out": tmp_path / "runs"}
     with pytest.raises(KeyboardInterrupt):
         train(problem(), module("mine", 1.0).Mine, progress=Stop(), **told)
-    with pytest.raises(CockpitError, match=r"the code of mine.Mine was another"):
+    with pytest.raises(CockpitError, match=r"the code of mine:Mine was another"):
         train(problem(), module("mine", 0.5).Mine, **told)
     assert train(problem(), module("mine", 1.0).Mine, **told).complete
 
@@ -130,8 +131,8 @@ def test_torchs_optimizers_keep_their_names(name: str) -> None:
 
 
 def test_torchs_classes_keep_their_names() -> None:
-    assert choose(torch.optim.Adam).name == choose(partial(torch.optim.Adam, amsgrad=True)).name == "Adam"
-    assert choose(lambda parameters: torch.optim.Adam(parameters, lr=0.1)).name == "Adam"
+    assert choose(torch.optim.Adam).name == choose(partial(torch.optim.Adam, amsgrad=True)).name == "torch.optim:Adam"
+    assert choose(lambda parameters: torch.optim.Adam(parameters, lr=0.1)).name == "torch.optim:Adam"
 
 
 def test_two_functions_of_one_name(module: Write) -> None:
@@ -171,3 +172,16 @@ def test_a_mark_is_the_same_in_every_process(tmp_path: Path) -> None:
     marks = {python("-c", code, cwd=tmp_path, PYTHONHASHSEED=str(seed)).stdout for seed in range(3)}
     assert len(marks) == 1
     assert len(marks.pop().strip()) == 8
+
+
+def test_an_old_result_does_not_stand_for_a_new_rule(tmp_path: Path) -> None:
+    now = train(problem(), "Adam", lr=0.1, out=tmp_path)
+    assert now.rule == 1
+    (file,) = tmp_path.rglob("result.json")
+    file.write_text(file.read_text().replace(', "rule": 1', ""))
+    before = results.read(file)
+    assert before.rule is None
+    with pytest.raises(CockpitError, match=r"the rule of Adam was torch's, is version 1; .* or --again"):
+        train(problem(), "Adam", lr=0.1, out=tmp_path)
+    assert len(settings([before, replace(now, seed=43)])) == 2
+    assert bench(problem(), "Adam", [42], lr=0.1, out=tmp_path, resume=False)[0].rule == 1

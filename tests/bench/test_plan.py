@@ -69,6 +69,6 @@ def test_the_published_runs_can_be_set_up(name: str) -> None:
     """All parts of a variant that the runs of table 5.2 had, where a problem has them."""
     old = {"testproblem": name, "optimizer": "GradientDescentOptimizer", "learning_rate": 0.1, "batch_size": 2}
     stored = deepobs.result({**old, "num_epochs": 1, "random_seed": 1, "test_losses": [2, 1], "train_losses": [2, 1]})
-    full = Variant(False, "fixed", label_leak=True, augmented_eval=True, cut=True, whole_eval=True)
+    full = Variant(False, "fixed", label_leak=True, shuffled_eval=True, cut=True, whole_eval=True)
     plan = make_plan(name, "SGD", seed=1, epochs=1, batch_size=2, variant=meant(full, name))
     assert plan.result().variant == stored.variant

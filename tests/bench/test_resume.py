@@ -194,7 +194,7 @@ def start(out: Path, watch: str, torn: int = 0) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(out), watch, str(torn)],
         cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))},
     )
 
 

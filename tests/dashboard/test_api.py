@@ -133,8 +133,9 @@ def test_the_cost_of_watching_is_told_by_tier(tmp_path: Path) -> None:
     assert (cost["allowed"], cost["used"], cost["spent"], cost["plain"]) == (0.05, 0.045, 13.5, 10)
     assert [(tier["name"], tier["tracked"]) for tier in cost["tiers"]] == [("economy", 1120), ("full", 40)]
     assert [tier["milliseconds"] for tier in cost["tiers"]] == pytest.approx([4.2, 225])
-    assert [tier["share"] for tier in cost["tiers"]] == pytest.approx([0.015, 0.03])
-    assert head["cost"] == pytest.approx(13.5 / 313.5), "the top bar tells what was metered"
+    assert [tier["share"] for tier in cost["tiers"]] == pytest.approx([1 / 3, 2 / 3])
+    assert head["cost"]["short"] == "4.5 % of 5 %", "the same number as everywhere"
+    assert cost["said"] == "tracking 4.5 % of 5 %"
     assert old["cost"]["tiers"] == []
 
 

@@ -52,7 +52,14 @@ def shown(run: Any, width: int = 80, height: int = 60, terminal: bool = False) -
 def test_everything_is_there_and_fits(width: int) -> None:
     found = shown(flight(), width)
     words = "digits RUNNING 50% Sequential 2,698 SGD 0.1 CrossEntropyLoss cpu laptop train.py 0123abcdef main changes"
-    for word in [*words.split(), "step 9 of 20", "0:50 elapsed", "0:50 left", "10 steps tracked", "10.0% of the time"]:
+    for word in [
+        *words.split(),
+        "step 9 of 20",
+        "0:50 elapsed",
+        "0:50 left",
+        "10 steps tracked",
+        "tracking adds 11.1%",
+    ]:
         assert word in found
     assert f"Undefined: Alpha at step 9: {LATER}." in found
     assert all(len(line) <= width for line in found.splitlines())
@@ -115,9 +122,9 @@ def test_what_watching_costs(width: int) -> None:
     assert "4.2" in economy
     assert "225" in full
     if width >= 44:
-        assert economy == ["economy", "1,120", "40", "4.2", "1.5%"]
-        assert full == ["full", "40", "1210", "225", "3.0%"]
-        assert "4.5% used" in " ".join(found.split())
+        assert economy == ["economy", "1,120", "40", "4.2", "33%"]
+        assert full == ["full", "40", "1210", "225", "67%"]
+        assert "tracking 4.5 % of 5 %" in " ".join(found.split())
     assert all(cell_len(line) <= width for line in found.splitlines())
 
 

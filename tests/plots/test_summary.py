@@ -45,7 +45,8 @@ def test_values() -> None:
     assert (found["name"], found["path"], found["state"]) == ("a", "/runs/a", "running")
     assert (found["step"], found["first"], found["steps"], found["elapsed"]) == (11, 0, 20, 50.0)
     assert found["loss"] == 0.2
-    assert found["metrics"] == {"Fuel": {"last": 7.5, "step": 9, "min": 7.5, "max": 7.5, "not_finite": 1}}
+    known = {"last": 7.5, "step": 9, "min": 7.5, "max": 7.5, "not_finite": 1, "not_finite_since": None}
+    assert found["metrics"] == {"Fuel": known}
     assert found["quantities"]["GradNorm"]["kind"] == "per_parameter"
     assert found["quantities"]["GradNorm"]["last"] == 5.0
     assert found["quantities"]["tracking_seconds"]["last"] == 0.5

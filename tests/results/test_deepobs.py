@@ -39,7 +39,7 @@ def test_version_1_1() -> None:
     assert (found.seed, found.batch_size, found.epochs, found.log_interval) == (42, 128, 3, 10)
     assert found.curves["test_accuracy"] == [0.1, 0.4, 0.6, 0.7]
     assert found.batch_losses == [2.0, 1.5, 1.0]
-    assert found.variant == {"validation": False, "order": "fixed"}
+    assert found.variant == {"validation": False, "order": "fixed", "shuffled_eval": True}
     assert found.complete
     assert found.diverged is None
 
@@ -49,7 +49,7 @@ def test_version_1_2() -> None:
     assert (found.optimizer, found.source, found.schedule) == ("Adam", "deepobs 1.2", "constant")
     assert found.hyperparameters == {"lr": 0.01, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8}
     assert found.curves["valid_loss"][0] == 3.0
-    assert found.variant == {"order": "fixed", "held_out": False, "augmented_eval": True}
+    assert found.variant == {"order": "fixed", "held_out": False, "shuffled_eval": True}
     assert found.batch_losses == [2.0, 1.5]  # each was stored twice
 
 
@@ -118,10 +118,10 @@ def test_schedules_and_l2() -> None:
 @pytest.mark.parametrize(
     ("problem", "old", "new"),
     [
-        ("cifar100_allcnnc", {"label_leak", "augmented_eval"}, {"label_leak", "augmented_eval"}),
-        ("svhn_wrn164", {"augmented_eval", "cut"}, {"augmented_eval", "held_out"}),
+        ("cifar100_allcnnc", {"label_leak", "shuffled_eval"}, {"label_leak", "shuffled_eval"}),
+        ("svhn_wrn164", {"shuffled_eval", "cut"}, {"shuffled_eval", "held_out"}),
         ("tolstoi_char_rnn", {"whole_eval"}, set()),
-        ("fmnist_2c2d", set(), set()),
+        ("fmnist_2c2d", {"shuffled_eval"}, {"shuffled_eval"}),
     ],
 )
 def test_what_was_wrong_with_the_data_is_told(problem: str, old: set[str], new: set[str]) -> None:

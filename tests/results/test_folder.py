@@ -138,6 +138,12 @@ def test_a_value_of_another_kind(tmp_path: Path, name: str, value: object) -> No
         folder.read(file)
 
 
+def test_a_part_of_a_variant_that_has_another_name_now(tmp_path: Path) -> None:
+    file = folder.write(made(variant={"order": "fixed", "shuffled_eval": True}), tmp_path)
+    file.write_text(file.read_text().replace("shuffled_eval", "augmented_eval"))
+    assert folder.read(file).variant == {"order": "fixed", "shuffled_eval": True}
+
+
 def test_whether_there_is_a_result(tmp_path: Path) -> None:
     assert not folder.holds(tmp_path)
     folder.write(made(), tmp_path / "a" / "b")

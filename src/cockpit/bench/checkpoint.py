@@ -100,4 +100,7 @@ def fit(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> No
 def _told(key: str, found: Any, wanted: Mapping[str, Any]) -> str:
     if key == "code":
         return f"the code of {wanted['optimizer']} was another (mark {found or 'none'}, now {wanted[key] or 'none'})"
+    if key == "rule":
+        old, new = (f"version {one}" if one else "torch's" for one in (found, wanted[key]))
+        return f"the rule of {wanted['optimizer']} was {old}, is {new}"
     return f"{key} was {found!r}, is {wanted[key]!r}"

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from cockpit.bench.catalogue import list_optimizers
 from cockpit.bench.reporting import COMMANDS
 
 FIRST_SEED = 42
@@ -34,12 +35,14 @@ def bench() -> None:
 @click.option("--device", help="cpu, cuda, cuda:1, ...; otherwise a GPU if there is one.")
 @click.option("--amp", type=click.Choice(["bf16", "fp16"]), help="Mixed precision.")
 @click.option("--compile", is_flag=True, help="Compile the model.")
-@click.option("--order", type=click.Choice(["fresh", "fixed"]), default="fresh", show_default=True)
+@click.option("--order", type=click.Choice(["fresh", "fixed", "study"]), default="fresh", show_default=True)
 @click.option("--no-validation", is_flag=True, help="Hold nothing out: train on all training data.")
 @click.option("--hessian", type=click.IntRange(min=0), default=0, help="quadratic_deep: which matrix.")
 @click.option("--label-leak", is_flag=True, help="cifar100: the label in the first pixel, as it once was.")
 @click.option("--not-held-out", is_flag=True, help="CIFAR-10, SVHN: validation data redrawn and trained on.")
-@click.option("--augmented-eval", is_flag=True, help="Augmented images also where the training loss is judged.")
+@click.option(
+    "--shuffled-eval", "--augmented-eval", is_flag=True, help="Judge the training loss on the seed's shuffled samples."
+)
 @click.option("--cut", is_flag=True, help="SVHN: train on the first 64,000 images only, as it once was.")
 @click.option("--whole-eval", is_flag=True, help="tolstoi_char_rnn: the whole training text where its loss is judged.")
 @click.option("--log-interval", type=click.IntRange(min=1), default=10, show_default=True, help="Steps.")
@@ -70,5 +73,5 @@ def list_problems(data_dir: Path | None, as_json: bool) -> None:
     show(data_dir, as_json)
 
 
-for command in COMMANDS:
+for command in (list_optimizers, *COMMANDS):
     bench.add_command(command)

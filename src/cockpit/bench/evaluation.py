@@ -42,15 +42,15 @@ def evaluate_all(
     batch_size: int,
     autocast: AbstractContextManager[object] | None = None,
     redraw: torch.Generator | None = None,
-    augment: torch.Generator | None = None,
+    judged: torch.Generator | None = None,
 ) -> dict[str, float]:
     """All metrics of all splits: ``train_loss``, ``valid_loss``, ``test_accuracy`` and so on.
 
-    Samples are taken as they come; ``redraw`` chooses those of a validation set that is not held out, ``augment`` those
+    Samples are taken as they come; ``redraw`` chooses those of a validation set that is not held out, ``judged`` those
     of train-eval, and changes them as in training.
     """
     named = {"train": splits.train_eval, "valid": splits.valid, "test": splits.test}
-    drawn = {"train": augment, "valid": redraw}
+    drawn = {"train": judged, "valid": redraw}
     return {
         f"{split}_{kind}": value
         for split, batches in named.items()

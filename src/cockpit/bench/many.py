@@ -21,6 +21,7 @@ from cockpit.bench.plan import Plan, make_plan
 from cockpit.bench.schedules import Schedule, label
 from cockpit.bench.seeds import epoch_generators, model_seed
 from cockpit.core.errors import CockpitError, unknown
+from cockpit.optimizers.wrapper import build
 from cockpit.problems._base import Batches, Place, Problem, Splits, Variant
 from cockpit.results.result import Result
 
@@ -39,6 +40,7 @@ ELEMENTWISE = {
     torch.optim.RMSprop,
     torch.optim.Rprop,
     torch.optim.SGD,
+    build,
 }
 
 Rows = dict[str, Tensor]  # by name of parameter, [runs, *shape], or of one run
@@ -68,6 +70,8 @@ def run_many(
     plans = [make_plan(problem, choice, seed=seed, **shared) for choice in choices for seed in seeds]  # type: ignore[arg-type]
     if not plans:
         return []
+    if plans[0].variant.shuffled_eval or plans[0].variant.order == "study":
+        raise CockpitError("many runs at once are judged on the same samples; leave out the study's order")
     splits = plans[0].problem.data(Place(Path()), plans[0].variant)
     check_sizes(splits, plans[0].batch_size)
     averaged = _Averaged(plans[0].problem, splits, plans[0].batch_size)

@@ -1,53 +1,39 @@
-"""Which optimizer, with which hyperparameters: by a name of torch or of the benchmark, a class, or an import path."""
+"""Which optimizer, with which hyperparameters: a rule of the study, a name of torch, a class, or an import path."""
 
 import inspect
 import math
-import os
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
 from cockpit.bench import origin
+from cockpit.bench.importing import load
 from cockpit.core.errors import CockpitError, unknown
+from cockpit.optimizers import RULES, find
+from cockpit.optimizers.rule import Rule
+from cockpit.optimizers.wrapper import RuleOptimizer, build, check
 
 Make = Callable[..., Optimizer]
 
-# Names that torch does not have, and what they are in torch.
-OWN: dict[str, Make] = {
-    "Momentum": torch.optim.SGD,
-    "NAG": partial(torch.optim.SGD, nesterov=True),
-    "AMSGrad": partial(torch.optim.Adam, amsgrad=True),
-}
 NAMELESS = "<lambda>"
-_MOMENTS = {"beta1": 0.9, "beta2": 0.999}
-# Defaults of the published benchmark (Schmidt, Schneider and Hennig 2021, "Descending through a Crowded Valley"),
-# where torch has the optimizer; everything else has torch's. Torch keeps its own form of each rule: its
-# RMSprop starts at 0 (TensorFlow's at 1) and adds eps outside the root.
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "SGD": {"lr": 1e-2},
-    "Momentum": {"lr": 1e-2, "momentum": 0.99},
-    "NAG": {"lr": 1e-2, "momentum": 0.99},
-    "Adam": {"lr": 1e-3, **_MOMENTS, "eps": 1e-8},
-    "AMSGrad": {"lr": 1e-2, **_MOMENTS, "eps": 1e-8},
-    "NAdam": {"lr": 1e-3, **_MOMENTS, "eps": 1e-7},
-    "RAdam": {"lr": 1e-3, **_MOMENTS, "eps": 1e-7},
-    "Adagrad": {"lr": 1e-2, "initial_accumulator_value": 0.1, "eps": 1e-7},
-    "Adadelta": {"lr": 1e-3, "rho": 0.95, "eps": 1e-8},
-    "RMSprop": {"lr": 1e-3, "alpha": 0.9, "eps": 1e-10},
+# Where torch has what the study calls otherwise.
+_IN_TORCH = {
+    "SGD": "Momentum, NAG, or torch.optim:SGD",
+    "Momentum": "torch.optim:SGD with momentum=0.99",
+    "NAG": "torch.optim:SGD with momentum=0.99 and nesterov=true",
+    "AMSGrad": "torch.optim:Adam with amsgrad=true",
 }
 
 
 def named() -> dict[str, Make]:
-    """Every optimizer that is known by name: torch's and the benchmark's own."""
+    """Every optimizer that is known by name: the rules, and what torch has besides."""
     torchs = {name: kind for name, kind in vars(torch.optim).items() if _is_optimizer(kind) and kind is not Optimizer}
-    return torchs | OWN
+    return torchs | {name: partial(build, rule=name) for name in RULES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +44,7 @@ class Choice:
     hyperparameters: dict[str, Any]  # flat: beta1 and beta2, not betas; always with "lr"
     make: Make
     code: str | None = None  # a mark of the optimizer's code, where that is not torch's
+    rule: int | None = None  # the version of the rule, where it is one of cockpit.optimizers
 
     def build(self, parameters: Iterable[Any]) -> Optimizer:
         """Make the optimizer of these parameters (or groups of them)."""
@@ -77,17 +64,20 @@ class Choice:
         return closure is not None and closure.default is closure.empty
 
 
-def choose(optimizer: str | Make, **hyperparameters: Any) -> Choice:
+def choose(optimizer: str | Make, *, beside: Sequence[Path] = (), **hyperparameters: Any) -> Choice:
     """Choose an optimizer by name, class or function: ``choose("Adam", lr=1e-3)``, ``choose(MyOptimizer, lr=0.1)``.
 
-    A name of torch or of the benchmark counts in any case of letters; ``"package.module:Class"`` is imported.
-    ``beta1`` and ``beta2`` may stand for ``betas``. What is not given has the benchmark's published default where the
-    choice is by name, or else the optimizer's own. A ``functools.partial`` adds what it binds; a lambda, which has no
-    name, is called after the optimizer that it makes. What is not torch's is called by its module, too, and its code
-    is marked: two that share a name are never taken for one.
+    A name counts in any case of letters: one of the study's is its rule, with its defaults; any other is torch's.
+    ``"package.module:Class"`` is imported, with folders ``beside`` and the working directory searched after all other
+    places, and is called as it was written. ``beta1`` and ``beta2`` may stand for ``betas``. A ``functools.partial``
+    adds what it binds; a lambda, which has no name, is called after the optimizer that it makes. Code that is neither
+    ours nor torch's is marked: two that share a name are never taken for one.
     """
-    name, make = _found(optimizer)
-    settings = _defaults(name, make, optimizer) | _flat(_bound(optimizer)) | _flat(hyperparameters)
+    rule = find(optimizer) if isinstance(optimizer, str) else None
+    if rule is not None:
+        return _ruled(rule, flat(hyperparameters))
+    name, make = chosen(optimizer, beside)
+    settings = _defaults(make) | flat(_bound(optimizer)) | flat(hyperparameters)
     _check(name, make, settings)
     if "lr" in settings:
         settings["lr"] = float(settings["lr"])
@@ -99,6 +89,23 @@ def choose(optimizer: str | Make, **hyperparameters: Any) -> Choice:
             raise CockpitError(f"{name} has no 'lr' in its parameter groups; a schedule needs one, so add it there")
         settings.setdefault("lr", float(built.param_groups[0]["lr"]))
     return _told(choice) if name == NAMELESS else choice
+
+
+def _ruled(rule: Rule, given: dict[str, Any]) -> Choice:
+    """One of the rules; what only torch's optimizer of that name has is told from what nobody has."""
+    torchs = "SGD" if rule.name in ("Momentum", "NAG") else "Adam" if rule.name == "AMSGrad" else rule.name
+    known = _signature(getattr(torch.optim, torchs)) if hasattr(torch.optim, torchs) else {}
+    for name, value in given.items():
+        if name not in rule.defaults and name in known:
+            raise CockpitError(
+                f"{rule.name} is the study's rule, which has no {name} (it has {', '.join(rule.defaults)}); "
+                f"give {_IN_TORCH.get(rule.name, f'torch.optim:{rule.name}')}"
+            )
+        check(rule, name, value)
+    settings = rule.defaults | given
+    kinds = {name: int if name == "k" else float for name in settings}
+    settings = {name: kinds[name](value) for name, value in settings.items()}
+    return Choice(rule.name, settings, partial(build, rule=rule.name), rule=rule.version)
 
 
 def unwrapped(make: Make) -> Any:
@@ -142,10 +149,13 @@ def _told(choice: Choice) -> Choice:
         raise CockpitError(
             f"{error}; a lambda is known by what it makes of a matrix: write a function with def"
         ) from error
+    if isinstance(built, RuleOptimizer):
+        known = {key: built.param_groups[0][key] for key in built.rule.defaults}
+        return Choice(built.rule.name, known | choice.hyperparameters, choice.make, rule=built.rule.version)
     defaults = {key: taken.default for key, taken in _signature(type(built)).items()}
     own = {key: value for key, value in built.defaults.items() if key in defaults and value != defaults[key]}
-    known = _flat(own) | choice.hyperparameters
-    return Choice(origin.named(type(built)), known, choice.make, origin.mark(type(built)))
+    known = flat(own) | choice.hyperparameters
+    return Choice(_called(type(built)), known, choice.make, origin.mark(type(built)))
 
 
 def _is_optimizer(thing: object) -> bool:
@@ -156,7 +166,7 @@ def _is_torchs(make: Make) -> bool:
     return unwrapped(make) in vars(torch.optim).values()
 
 
-def _found(optimizer: str | Make) -> tuple[str, Make]:
+def chosen(optimizer: str | Make, beside: Sequence[Path] = ()) -> tuple[str, Make]:
     """Return the name and the class (or function) that is meant."""
     if not isinstance(optimizer, str):
         if not callable(optimizer):
@@ -165,41 +175,29 @@ def _found(optimizer: str | Make) -> tuple[str, Make]:
             )
         return _called(optimizer), optimizer
     if ":" in optimizer:
-        return _imported(optimizer)
+        make = load("optimizer", optimizer, beside)
+        if not callable(make):
+            raise CockpitError(
+                f"optimizer {optimizer!r} is {make!r}; give a class or a function that makes an optimizer"
+            )
+        return optimizer, make
     known = {name.lower(): (name, make) for name, make in named().items()}
     if optimizer.lower() not in known:
         raise unknown("optimizer", optimizer, [*named(), "package.module:Class"])
     return known[optimizer.lower()]
 
 
-def _imported(path: str) -> tuple[str, Make]:
-    module, _, name = path.partition(":")
-    try:
-        with _here():
-            make = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise CockpitError(
-            f"optimizer {path!r} cannot be imported: {error}; give it as package.module:Class"
-        ) from error
-    if not callable(make):
-        raise CockpitError(f"optimizer {path!r} is {make!r}; give a class or a function that makes an optimizer")
-    return _called(make), make
-
-
-@contextmanager
-def _here() -> Iterator[None]:
-    """Look for modules in the working directory, too, after all other places."""
-    before = list(sys.path)
-    sys.path.append(os.getcwd())
-    try:
-        yield
-    finally:
-        sys.path[:] = before
-
-
 def _called(make: Make) -> str:
+    """The path by which it can be imported: ``"torch.optim:SGD"``, ``"package.module:Mine"``."""
     inner = unwrapped(make)
-    return NAMELESS if getattr(inner, "__name__", None) == NAMELESS else origin.named(inner)
+    if getattr(inner, "__name__", None) == NAMELESS:
+        return NAMELESS
+    name = str(getattr(inner, "__qualname__", type(inner).__qualname__)).replace("<locals>.", "")
+    if getattr(torch.optim, name, None) is inner:
+        return f"torch.optim:{name}"
+    whole = origin.named(inner)
+    module = whole.removesuffix(f".{name}") if whole != name else str(inner.__module__)
+    return f"{module}:{name}"
 
 
 def _signature(make: Make) -> dict[str, inspect.Parameter]:
@@ -211,17 +209,13 @@ def _signature(make: Make) -> dict[str, inspect.Parameter]:
     return {parameter.name: parameter for parameter in parameters}
 
 
-def _defaults(name: str, make: Make, optimizer: str | Make) -> dict[str, Any]:
-    """Return the published defaults of a name; else the rate that the optimizer has by itself."""
-    if isinstance(optimizer, str) and ":" not in optimizer and name in PUBLISHED:
-        return dict(PUBLISHED[name])
+def _defaults(make: Make) -> dict[str, Any]:
+    """The rate that the optimizer has by itself."""
     lr = _signature(make).get("lr")
-    if lr is None:
-        return {}
-    return {} if lr.default is lr.empty else {"lr": lr.default}
+    return {} if lr is None or lr.default is lr.empty else {"lr": lr.default}
 
 
-def _flat(hyperparameters: dict[str, Any]) -> dict[str, Any]:
+def flat(hyperparameters: dict[str, Any]) -> dict[str, Any]:
     """Replace ``betas`` by ``beta1`` and ``beta2``."""
     flat = dict(hyperparameters)
     if "betas" in flat:

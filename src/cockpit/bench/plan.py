@@ -24,10 +24,12 @@ MEANT: dict[str, tuple[str, ...]] = {
     "hessian": ("quadratic_deep",),
     "label_leak": ("cifar100_",),
     "held_out": ("cifar10_", "svhn_"),
-    "augmented_eval": ("cifar10_", "cifar100_", "svhn_", "imagenet_"),
+    "shuffled_eval": ("quadratic_", "two_d_", "mnist_", "fmnist_", "cifar10_", "cifar100_", "svhn_", "imagenet_"),
     "cut": ("svhn_",),
     "whole_eval": ("tolstoi_char_rnn",),
 }
+
+STUDIED = "quadratic_deep"  # whose order of samples in the study is known
 
 Chosen = str | type[Optimizer] | Choice | Callable[..., Optimizer]
 
@@ -74,13 +76,14 @@ class Plan:
             log_interval=self.log_interval,
             complete=False,
             code=self.choice.code,
+            rule=self.choice.rule,
         )
 
     def settings(self) -> dict[str, Any]:
         """What must be the same for a run to be continued."""
         known = asdict(self.result())
         names = ("problem", "optimizer", "hyperparameters", "seed", "batch_size", "epochs", "schedule", "variant")
-        return {name: known[name] for name in (*names, "log_interval", "code")}
+        return {name: known[name] for name in (*names, "log_interval", "code", "rule")}
 
 
 def make_plan(
@@ -161,6 +164,11 @@ def meant(variant: Variant, problem: str) -> Variant:
 def _check_variant(variant: Variant, problem: str) -> None:
     if variant.order not in ORDERS:
         raise unknown("order of mini-batches", variant.order, ORDERS)
+    if variant.order == "study" and problem != STUDIED:
+        raise CockpitError(
+            f"the study's order of samples is known for {STUDIED} alone, not for {problem}; "
+            "--order fixed gives each seed an order of its own that stays, as there"
+        )
     if problem not in problems.names():  # data of one's own may take it as they like
         return
     for part, names in MEANT.items():
@@ -188,7 +196,7 @@ def _extras(
         "hessian": variant.hessian or None,
         "label_leak": variant.label_leak or None,
         "not_held_out": None if variant.held_out else True,
-        "augmented_eval": variant.augmented_eval or None,
+        "shuffled_eval": variant.shuffled_eval or None,
         "cut": variant.cut or None,
         "whole_eval": variant.whole_eval or None,
         "l2": None if l2 == own.l2 else l2,

@@ -17,7 +17,7 @@ from cockpit.bench.plan import Plan
 from cockpit.bench.progress import Progress, described
 from cockpit.bench.randomness import EVALUATION, TRAINING, evaluation_seed, seed_phase
 from cockpit.bench.rates import Rates
-from cockpit.bench.seeds import epoch_generator, epoch_generators, model_seed
+from cockpit.bench.seeds import epoch_generators, model_seed, train_eval_generator
 from cockpit.bench.training import Training
 from cockpit.core.errors import CockpitError
 from cockpit.core.plain import plain
@@ -149,7 +149,7 @@ class Run:
             plan.batch_size,
             precision.autocast(plan.amp, self._device),
             None if plan.variant.held_out else torch.Generator().manual_seed(evaluation_seed(plan.seed, epoch)),
-            epoch_generator(plan.seed, 0) if plan.variant.augmented_eval else None,
+            train_eval_generator(plan.seed, plan.variant.order, plan.variant.shuffled_eval),
         )
 
     def _add(self, epoch: int, found: dict[str, float]) -> None:

@@ -5,7 +5,7 @@ import torch
 
 from cockpit.core.errors import CockpitError, unknown
 
-ORDERS = ("fresh", "fixed")  # of mini-batches: another in each epoch, or the same in all of them
+ORDERS = ("fresh", "fixed", "study")  # of mini-batches: another in each epoch, the same in all, or as published
 _ORDER, _GLOBAL = 1, 2  # which stream of a seed
 
 
@@ -29,11 +29,23 @@ def epoch_generator(seed: int, epoch: int) -> torch.Generator:
 
 
 def epoch_generators(seed: int, epoch: int, order: str) -> tuple[torch.Generator, ...]:
-    """What ``Batches.epoch`` draws from: a fixed order is that of epoch 0, under an augmentation that still changes."""
+    """What ``Batches.epoch`` draws from: a fixed order is that of epoch 0, under an augmentation that still changes.
+
+    The study's follows from the run's own seed.
+    """
     if order not in ORDERS:
         raise unknown("order of mini-batches", order, ORDERS)
     own = epoch_generator(seed, epoch)
-    return (own, epoch_generator(seed, 0)) if order == "fixed" else (own,)
+    return (own,) if order == "fresh" else (own, _first(seed, order))
+
+
+def train_eval_generator(seed: int, order: str, shuffled: bool) -> torch.Generator | None:
+    """What train-eval is drawn from: the stream of epoch 0 where it is shuffled, always in the study's order."""
+    return _first(seed, order) if shuffled or order == "study" else None
+
+
+def _first(seed: int, order: str) -> torch.Generator:
+    return torch.Generator().manual_seed(seed) if order == "study" else epoch_generator(seed, 0)
 
 
 def global_seed(seed: int, epoch: int) -> int:

@@ -37,7 +37,8 @@ def groups(plans: Sequence[Plan]) -> list[Sequence[Plan]]:
         return []
     first = plans[0]
     known = first.problem.name in PROBLEMS and unwrapped(first.choice.make) in ELEMENTWISE
-    if not known or first.problem.l2 or first.compile or first.amp is not None:
+    own = first.variant.shuffled_eval or first.variant.order == "study"  # each seed is judged on samples of its own
+    if own or not known or first.problem.l2 or first.compile or first.amp is not None:
         return []
     parts = [plans[begin : begin + MOST] for begin in range(0, len(plans), MOST)]
     return [part for part in parts if len(part) > 1]

@@ -37,7 +37,7 @@ def work(
     hessian: int,
     label_leak: bool,
     not_held_out: bool,
-    augmented_eval: bool,
+    shuffled_eval: bool,
     cut: bool,
     whole_eval: bool,
     amp: str | None,
@@ -47,7 +47,7 @@ def work(
     """Train a problem, or all of a group, with every seed; what cannot be trained does not stop the rest of a group."""
     names = chosen(problem)
     choice = choose(optimizer, **hyperparameters(lr, settings))
-    variant = Variant(not no_validation, order, hessian, label_leak, not not_held_out, augmented_eval, cut, whole_eval)
+    variant = Variant(not no_validation, order, hessian, label_leak, not not_held_out, shuffled_eval, cut, whole_eval)
     place = Place(data_dir or default_place().folder, download=not no_download)
     done: list[list[Result]] = []
     failed: list[str] = []

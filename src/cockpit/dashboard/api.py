@@ -10,8 +10,10 @@ import numpy as np
 
 from cockpit import panels
 from cockpit.core.errors import CockpitError
+from cockpit.core.finite import broken
 from cockpit.core.kinds import Kind
 from cockpit.core.ledger import Ledger, ledger
+from cockpit.core.spending import spending
 from cockpit.dashboard.bench import bench
 from cockpit.dashboard.columns import beside
 from cockpit.dashboard.differences import differences, spoken
@@ -21,7 +23,7 @@ from cockpit.dashboard.wire import Written, answer, dumps, mark
 from cockpit.panels import Panel, View
 from cockpit.panels._base import GROUPS
 from cockpit.panels.runs import Runs
-from cockpit.panels.screen import DECK
+from cockpit.panels.screen import first_page
 from cockpit.panels.theme import config
 from cockpit.results.folder import holds
 from cockpit.store import RunInfo
@@ -112,7 +114,7 @@ def details(fleet: Fleet, query: Query) -> Answer:
             "damaged": run.damaged,
             "metadata": _safe({key: run.metadata[key] for key in run.metadata if key not in ("coverage", "cost")}),
             "coverage": str(run.metadata.get("coverage") or ""),
-            "cost": _cost(ledger(run.metadata)),
+            "cost": {**_cost(ledger(run.metadata)), "said": spending(run).told},
             "instruments": [_instrument(run, name, ledger(run.metadata)) for name in run.kinds],
             "shared": _shared(run),
         }
@@ -152,8 +154,7 @@ def _shown(held: list[StoredRun], query: Query, view: View) -> list[Panel]:
     """The first page of the deck, or all of it: the second page lies under the fold and is not always asked for."""
     if query.more:
         return panels.deck(held, view)
-    runs = Runs(held, view)
-    return [draw(runs) for draw in DECK.values()]
+    return first_page(Runs(held, view))
 
 
 def coloured(fleet: Fleet, query: Query) -> View:
@@ -199,7 +200,8 @@ def _head(ident: str, run: StoredRun) -> Answer:
             "steps": run.metadata.get("steps"),
             "started": started,
             "elapsed": elapsed,
-            "cost": _share(run, first, elapsed),
+            "cost": {"short": spending(run).short, "why": str(spending(run))},
+            "broken": _broken(run),
             "damaged": run.damaged,
             "lamps": [],
         }
@@ -215,14 +217,10 @@ def _began(run: StoredRun) -> tuple[float | None, int]:
     return _number(run.metadata.get("started")), 0
 
 
-def _share(run: StoredRun, first: int, elapsed: float | None) -> float | None:
-    """Part of the time since then that went into watching: as it was metered, or else by the tracker's own clock."""
-    metered = ledger(run.metadata).overall
-    if metered is not None:
-        return metered
-    series = run.scalar("tracking_seconds")
-    spent = float(np.nansum(series.values[series.steps >= first]))
-    return spent / elapsed if elapsed and 0 < spent < elapsed else None
+def _broken(run: StoredRun) -> str | None:
+    """Since when the run is broken, in words."""
+    end = broken(run)
+    return None if end is None else f"{end.word} since step {end.broken:,}"
 
 
 def _number(value: Any) -> float | None:
@@ -237,7 +235,7 @@ def _layered(held: Iterable[StoredRun]) -> list[str]:
 
 def _cost(found: Ledger) -> Answer:
     """What watching has cost, and what that bought."""
-    trained = found.trained or 0.0
+    spent = sum(tier.seconds for tier in found.tiers)
     tiers = [
         {
             "name": tier.name,
@@ -245,7 +243,7 @@ def _cost(found: Ledger) -> Answer:
             "interval": tier.interval,
             "milliseconds": _milli(tier.mean),
             "first": _milli(tier.first),
-            "share": tier.seconds / trained if trained > 0 else None,
+            "share": tier.seconds / spent if spent > 0 else None,
         }
         for tier in found.tiers
     ]
@@ -310,6 +308,7 @@ def _panel(one: Panel, query: Query, key: str = "") -> Written:
         "names": list(one.names),
         "steps": one.steps,
         "note": one.note,
+        "alarm": one.alarm,
         "empty": one.empty,
         "marks": ".".join(marks),
     }

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from cockpit.panels import Panel
 from cockpit.panels.runs import Runs
-from cockpit.panels.screen import DECK
+from cockpit.panels.screen import DECK, first_page
 
 
 def beside(runs: Runs) -> list[list[Panel]]:
     """The first page of the deck for each run."""
     together = [draw(runs) for draw in DECK.values()]
     return [
-        [_column(draw(runs.only(place)), over, label) for draw, over in zip(DECK.values(), together, strict=True)]
+        [_column(own, over, label) for own, over in zip(first_page(runs.only(place)), together, strict=True)]
         for place, label in enumerate(runs.labels)
     ]
 

@@ -1,7 +1,7 @@
 """One backward pass of a tracked step, from before autograd runs it until its gradients are complete."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from cockpit.engine.blueprint import Recalled
 from cockpit.engine.capture import Capture
 from cockpit.engine.familiar import Familiar
 from cockpit.engine.graph import Graph
-from cockpit.engine.losses import LossCall, share
+from cockpit.engine.losses import share
 from cockpit.engine.microbatch import CHANGED, Microbatch, backpropagated
 from cockpit.engine.needs import LOSSES, MAX_EIGENVALUE, Diagonal, Need, per_sample
 from cockpit.engine.occasion import NOT_ASKED, Raw
@@ -94,7 +94,7 @@ class BackwardPass:
             self.capture.watch()
         if LOSSES in self.needs:
             for node, call in self.seen.calls:
-                self._handles.append(node.register_prehook(_keeper(call)))
+                self._handles.append(node.register_prehook(call.keep))
 
     @property
     def alone(self) -> bool:
@@ -217,11 +217,3 @@ class BackwardPass:
             if forward.losses is not None:
                 return share(forward.losses, float(self.loss), self.samples)
         return NO_LOSSES
-
-
-def _keeper(call: LossCall) -> Callable[[Sequence[Tensor]], None]:
-    def keep(grads: Sequence[Tensor]) -> None:
-        grad = grads[call.output]
-        call.arrived = None if grad is None else grad.detach()
-
-    return keep

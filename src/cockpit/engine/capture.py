@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cockpit.core.errors import why
+from cockpit.core.guard import entry
 from cockpit.engine.blueprint import Found
 from cockpit.engine.eager import full_precision
 from cockpit.engine.graph import Graph, Node, Path, Result, family
@@ -46,34 +48,34 @@ class Capture:
             for place, reading in self.script.readings.items():
                 if reading.idle:
                     continue
-                self.handles.append(nodes[place].register_prehook(self._collector(place, nodes[place], reading)))
+                self.handles.append(nodes[place].register_prehook(partial(self._collect, place, nodes[place], reading)))
             return
         by_node: dict[Node, list[Path]] = {}
         for path in self.found.paths:
             by_node.setdefault(path.node, []).append(path)
         for node, paths in by_node.items():
-            self.handles.append(node.register_prehook(self._listener(node, paths)))
+            self.handles.append(node.register_prehook(partial(self._arrived, paths, self.found.placed.nodes[node])))
 
-    def _listener(self, node: Node, paths: list[Path]) -> Any:
-        layouts = self.found.placed.nodes[node]
+    @entry
+    def _arrived(self, paths: list[Path], layouts: tuple[Layout | None, ...], grads: tuple[Tensor | None, ...]) -> None:
+        with torch.no_grad(), full_precision(_device(grads)):
+            for path in paths:
+                if path.name not in self.uncovered:
+                    self._take(path, grads, layouts)
 
-        def arrived(grads: tuple[Tensor | None, ...]) -> None:
-            with torch.no_grad(), full_precision(_device(grads)):
-                for path in paths:
-                    if path.name not in self.uncovered:
-                        self._take(path, grads, layouts)
+    @entry
+    def _collect(self, place: int, node: Node, reading: Reading, grads: Grads) -> None:
+        found = reading.collect(node, grads)
+        if found is None:
+            self.changed = True
+        else:
+            self.collected[place] = found
 
-        return arrived
-
-    def _collector(self, place: int, node: Node, reading: Reading) -> Any:
-        def arrived(grads: Grads) -> None:
-            found = reading.collect(node, grads)
-            if found is None:
-                self.changed = True
-            else:
-                self.collected[place] = found
-
-        return arrived
+    def fault(self, error: Exception) -> None:
+        """Give up the individual gradients of this pass."""
+        self.changed = True
+        self.forms.clear()
+        self.uncovered.update(dict.fromkeys(self.parameters, why(error)))
 
     def complete(self) -> bool:
         """Whether everything in the script was collected."""

@@ -1,6 +1,7 @@
 """What a model must run under while a step is tracked: compiled code eagerly, fused kernels in their plain versions."""
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -10,23 +11,26 @@ from torch import nn
 
 _holders = 0
 _stance: Any = None
+_changing = threading.Lock()
 
 
 def hold() -> None:
     """Compiled functions run eagerly from here on."""
     global _holders, _stance
-    if _holders == 0:
-        _stance = torch.compiler.set_stance("force_eager")
-    _holders += 1
+    with _changing:
+        if _holders == 0:
+            _stance = torch.compiler.set_stance("force_eager")
+        _holders += 1
 
 
 def release() -> None:
     """The last one to release puts the user's stance back."""
     global _holders, _stance
-    _holders -= 1
-    if _holders == 0 and _stance is not None:
-        _stance.__exit__(None, None, None)
-        _stance = None
+    with _changing:
+        _holders -= 1
+        if _holders == 0 and _stance is not None:
+            _stance.__exit__(None, None, None)
+            _stance = None
 
 
 def is_compiled(model: nn.Module) -> bool:

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
+from cockpit.core.guard import entry
 from cockpit.engine import native
 from cockpit.engine.graph import Result
 from cockpit.layers.layout import Layout
@@ -51,6 +52,16 @@ class LossCall:
         """The user handed over individual losses and backpropagates their mean."""
         factor = 1 / max(1, values.numel())
         return cls(mean.output_nr, result=values.detach(), factor=factor, given=Result.of(values))
+
+    @entry
+    def keep(self, grads: Sequence[Tensor | None]) -> None:
+        """Autograd has the gradient at the output."""
+        grad = grads[self.output]
+        self.arrived = None if grad is None else grad.detach()
+
+    def fault(self, error: Exception) -> None:
+        """Without it nothing is known of the call."""
+        self.arrived = None
 
     def tensors(self) -> Iterator[Tensor]:
         """Everything that :meth:`contributions` reads, in a fixed order."""

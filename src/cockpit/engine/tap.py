@@ -3,9 +3,11 @@
 ``Tensor.backward`` calls ``torch.autograd.backward``; while a step is tracked that name points here. So the loss that
 is really backpropagated is known, work can be done on its graph before it is freed, and the moment when the gradients
 are complete, before the user clips them, is simply the return of the call. One wrapper serves all listeners; all of
-them prepare before any of them places hooks, so that none sees the other's work.
+them prepare before any of them places hooks, so that none sees the other's work. Trainings in several threads do not
+see each other: whether a pass is nested is known for each thread, and a listener says which passes concern it.
 """
 
+import threading
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -16,15 +18,18 @@ from torch import Tensor
 
 
 class Listener(Protocol):
-    """Someone who wants to see backward passes."""
+    """Someone who wants to see backward passes; none of its methods raises, and None means no."""
+
+    def concerns(self, roots: tuple[Tensor, ...]) -> bool | None:
+        """Whether a pass, perhaps of another thread, is to be shown."""
 
     def before(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> None:
         """The graph is complete; nothing has run."""
 
-    def attach(self) -> bool:
+    def attach(self) -> bool | None:
         """Place hooks; True if the graph must outlive the pass."""
 
-    def alone(self) -> bool:
+    def alone(self) -> bool | None:
         """Whether everything is on one GPU, and the order of the work the same on this thread as on autograd's own."""
 
     def detach(self) -> None:
@@ -35,55 +40,58 @@ class Listener(Protocol):
 
 
 _listeners: list[weakref.ref[Listener]] = []  # weak: a watch that is dropped without close() must not live on
-_original: Callable[..., None] | None = None
-_running = False
+_torchs: Callable[..., None] = torch.autograd.backward
+_original: Callable[..., None] | None = None  # what the name pointed to before; None: nobody listens
+_here = threading.local()  # .running: a pass that is being shown runs in this thread
+_changing = threading.Lock()
 
 
 def listen(listener: Listener) -> None:
     """Show all backward passes to ``listener``, until it leaves or dies."""
     global _original
-    _listeners.append(weakref.ref(listener, _drop))
-    if _original is None:
-        _original = torch.autograd.backward
-        torch.autograd.backward = _tapped
+    with _changing:
+        _listeners.append(weakref.ref(listener, _drop))
+        if _original is None:
+            _original = torch.autograd.backward
+            torch.autograd.backward = _tapped
 
 
 def leave(listener: Listener) -> None:
     """Stop listening; the last one to leave puts torch's own function back."""
-    for reference in [reference for reference in _listeners if reference() is listener]:
+    for reference in [reference for reference in tuple(_listeners) if reference() is listener]:
         _drop(reference)
 
 
 def _drop(reference: "weakref.ref[Listener]") -> None:
     global _original
-    if reference in _listeners:
-        _listeners.remove(reference)
-    if not _listeners and _original is not None and torch.autograd.backward is _tapped:
-        torch.autograd.backward = _original
-        _original = None
+    with _changing:
+        if reference in _listeners:
+            _listeners.remove(reference)
+        if not _listeners and _original is not None and torch.autograd.backward is _tapped:
+            torch.autograd.backward = _original
+            _original = None
 
 
 def _tapped(
     tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, *args: Any, **kwargs: Any
 ) -> None:
-    global _running
-    original = _original
-    assert original is not None
-    shown = None if _running else _roots(tensors, grad_tensors)
+    original = _original or _torchs  # another thread may have dropped the last listener just now
+    shown = None if getattr(_here, "running", False) else _roots(tensors, grad_tensors)
     if shown is None:  # a backward pass inside another one (reentrant checkpointing), or nothing to see
         return original(tensors, grad_tensors, retain_graph, *args, **kwargs)
-    listeners = [listener for reference in _listeners if (listener := reference()) is not None]
+    known = [listener for reference in tuple(_listeners) if (listener := reference()) is not None]
+    listeners = [listener for listener in known if listener.concerns(shown[0])]
     for listener in listeners:
         listener.before(*shown)
-    _running = True
+    _here.running = True
     try:
         wishes = [listener.attach() for listener in listeners]
         if any(wishes):
             retain_graph = True
-        with _here() if listeners and all(listener.alone() for listener in listeners) else nullcontext():
+        with _this_thread() if listeners and all(listener.alone() for listener in listeners) else nullcontext():
             original(tensors, grad_tensors, retain_graph, *args, **kwargs)
     finally:
-        _running = False
+        _here.running = False
         for listener in listeners:
             listener.detach()
     for listener in listeners:
@@ -91,13 +99,17 @@ def _tapped(
     return None
 
 
-def _here() -> AbstractContextManager[Any]:
+def _this_thread() -> AbstractContextManager[Any]:
     """Run on this thread: handing Python over to another one and back costs more than a small net."""
     return torch.autograd.set_multithreading_enabled(False)
 
 
 def _roots(tensors: Any, grads: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]] | None:
+    """What is backpropagated; None where torch itself will say what is wrong with it."""
     roots = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors) if isinstance(tensors, list | tuple) else ()
-    seeds = (grads,) if isinstance(grads, Tensor) else (None,) * len(roots) if grads is None else tuple(grads)
+    if grads is None or isinstance(grads, Tensor):
+        seeds = (grads,) if isinstance(grads, Tensor) else (None,) * len(roots)
+    else:
+        seeds = tuple(grads) if isinstance(grads, list | tuple) else ()
     fits = roots and len(seeds) == len(roots) and all(isinstance(root, Tensor) for root in roots)
     return (roots, seeds) if fits else None

@@ -33,10 +33,15 @@ class View:
     points: int = 600  # at most, for each series
     range: Literal["fixed", "auto"] = "fixed"  # limits of histograms
     colours: tuple[str, ...] | None = None  # one for each run, so that a run keeps its colour when others come and go
+    clock: bool = False  # over the time since the run began, in microseconds: then span and step are such times too
+    y: Literal["auto", "log", "linear"] = "auto"  # vertical axes; auto: what suits the instrument
+    band: bool = False  # of noisy curves the median and the middle 80 %, with all values faintly behind
 
     def __post_init__(self) -> None:
         if self.axis not in ("auto", "log", "linear"):
             raise CockpitError(f"axis is {self.axis!r}; give 'auto', 'log' or 'linear'")
+        if self.y not in ("auto", "log", "linear"):
+            raise CockpitError(f"y is {self.y!r}; give 'auto', 'log' or 'linear'")
         if self.range not in ("fixed", "auto"):
             raise CockpitError(f"range is {self.range!r}; give 'fixed' or 'auto'")
         if not 0 <= self.smoothing < 1:
@@ -62,6 +67,7 @@ class Panel:
     note: str = ""  # what the panel says in numbers, and how many values are undefined and why
     empty: str | None = None  # why there is nothing to see
     steps: bool = False  # the x axis is the training step
+    alarm: str = ""  # what must be read before anything else: since when the run is broken
 
 
 @dataclass(frozen=True)

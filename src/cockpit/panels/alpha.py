@@ -7,13 +7,17 @@ import numpy as np
 from cockpit.core.source import Series, Values
 from cockpit.panels._base import Instrument, Panel, Row, Spec
 from cockpit.panels.axes import expr, param, step_params, step_x, ticks_at
+from cockpit.panels.gaps import segments
 from cockpit.panels.lines import TOP, mark_layer
+from cockpit.panels.recent import ENOUGH, counted, last_tenth, recent
 from cockpit.panels.rows import number, table
 from cockpit.panels.runs import Runs
 from cockpit.panels.theme import ACCENTS, QUIET
 from cockpit.panels.thin import place as placed
 from cockpit.panels.thin import thin
 from cockpit.panels.undefined import nothing_to_see, undefined
+
+__all__ = ["distribution", "floor_rate", "last_tenth", "over_time", "summary"]
 
 AID = (
     "Each step on a parabola fitted along it: -1 is where the step began, 0 the valley floor, +1 the opposite wall at "
@@ -53,43 +57,46 @@ def summary(values: Values) -> Summary:
     return Summary(float(values.mean()), median, low, high, float((values > 1).mean()))
 
 
-def last_tenth(series: Series) -> Series:
-    """The values of the last 10 % of the steps between the first and the last one."""
-    if not len(series):
-        return series
-    recent = series.steps >= series.steps[0] + 0.9 * (series.steps[-1] - series.steps[0])
-    return Series(series.steps[recent], series.values[recent])
-
-
 def floor_rate(alphas: Series, rates: Series) -> float | None:
-    """The learning rate whose steps would end on the valley floor: the current one over 1 + median of late Alphas."""
-    recent, rates = last_tenth(alphas), rates.defined()
-    if not len(recent) or not len(rates):
+    """The learning rate whose steps would end on the valley floor: the current one over 1 + median of late Alphas.
+
+    None where there are too few steps to say it.
+    """
+    late, rates = recent(alphas), rates.defined()
+    if len(late) < ENOUGH or not len(rates):
         return None
-    at = np.clip(np.searchsorted(rates.steps, recent.steps, "right") - 1, 0, None)
-    rate, stretch = float(np.median(rates.values[at])), 1 + float(np.median(recent.values))
+    at = np.clip(np.searchsorted(rates.steps, late.steps, "right") - 1, 0, None)
+    rate, stretch = float(np.median(rates.values[at])), 1 + float(np.median(late.values))
     return rate / stretch if stretch > 0.05 else None
 
 
 def distribution(runs: Runs) -> Panel:
-    """Show the distribution over all training and over its last 10 %, on the parabola that defines the scale."""
-    found = [(place, series) for place in range(len(runs)) if len(series := runs.scalar(place, "Alpha").defined())]
+    """Show the distribution over all training and over its end, on the parabola that defines the scale."""
+    found = _alphas(runs, within=True)
     if not found:
-        return DISTRIBUTION.nothing(nothing_to_see(runs, DISTRIBUTION.names))
+        elsewhere = f"No Alpha between {runs.when(runs.span[0])} and {runs.when(runs.span[1])}."
+        return DISTRIBUTION.nothing(elsewhere if _alphas(runs) else nothing_to_see(runs, DISTRIBUTION.names))
     low, high = _limits([series.values for _, series in found], runs.view.range)
     bars: list[Row] = []
     means: list[Row] = []
     for place, series in found:
-        for when, part in (("all", series), ("last", last_tenth(series))):
+        for when, part in (("all", series), ("last", recent(series))):
             same = {"run": runs.labels[place], "k": when}
             bars += _bars(part.values, low, high, same, outline=runs.several or when == "last")
             mean = float(part.values.mean())
-            means.append({"x": float(np.clip(mean, low, high)), "mean": mean, **same})
+            means.append({"x": float(np.clip(mean, low, high)), "mean": mean, "n": len(part), **same})
     top = max(row["v"] for row in bars)
     x = np.linspace(low, high, 61)
     parabola = table(x=x, v=x**2 * top / max(low**2, high**2))
     datasets = {"bars": bars, "means": means, "parabola": parabola}
     return DISTRIBUTION.panel(_spec(runs, low, high, top, means), datasets, _note(runs, found))
+
+
+def _alphas(runs: Runs, within: bool = False) -> list[tuple[int, Series]]:
+    """The runs that have an Alpha, and their Alphas; ``within``: in the view's span."""
+    every = [(place, runs.scalar(place, "Alpha").defined()) for place in range(len(runs))]
+    kept = [(place, runs.seen(series) if within else series) for place, series in every]
+    return [(place, series) for place, series in kept if len(series)]
 
 
 def _limits(values: list[Values], how: str) -> tuple[float, float]:
@@ -112,14 +119,21 @@ def _bars(values: Values, low: float, high: float, same: Row, outline: bool) -> 
 
 def _note(runs: Runs, found: list[tuple[int, Series]]) -> str:
     place, series = found[0]
-    recent = summary(last_tenth(series).values)
-    facts = [f"median {number(recent.median)}, middle half {number(recent.low)} to {number(recent.high)}"]
-    facts.append(f"{recent.beyond:.0%} beyond +1")
-    rate = floor_rate(series, runs.scalar(place, "learning_rate"))
-    facts += [f"learning rate for Alpha = 0: {number(rate)}"] if rate is not None else []
-    whose = f"{runs.labels[place]}, last 10 %: " if runs.several else "last 10 %: "
-    told = undefined(runs, "Alpha")
-    return whose + " · ".join([*facts, *([told] if told else [])])
+    late = recent(series)
+    said = summary(late.values)
+    facts = [f"median {number(said.median)}, middle half {number(said.low)} to {number(said.high)}"]
+    facts.append(f"{said.beyond:.0%} beyond +1")
+    facts += _suggested(runs, place, series)
+    whose = f"{runs.labels[place]}, " if runs.several else ""
+    since = "" if runs.several or runs.broken(place) else runs.since(place, "Alpha")
+    told = [fact for fact in (since, undefined(runs, "Alpha")) if fact]
+    return f"{whose}{counted(late, series)}: " + " · ".join([*facts, *told])
+
+
+def _suggested(runs: Runs, place: int, series: Series) -> list[str]:
+    """The learning rate that the last steps call for, where there are enough and the run still goes on with them."""
+    rate = None if runs.since(place, "Alpha") else floor_rate(series, runs.scalar(place, "learning_rate"))
+    return [f"learning rate for Alpha = 0: {number(rate)}"] if rate is not None else []
 
 
 def _spec(runs: Runs, low: float, high: float, top: float, means: list[Row]) -> Spec:
@@ -143,14 +157,16 @@ def _spec(runs: Runs, low: float, high: float, top: float, means: list[Row]) -> 
     ]
     params = [param("left", low), param("right", high), param("top", top * 1.08)]
     for when in ("all", "last"):
-        told = ", ".join(number(row["mean"]) for row in means if row["k"] == when)
-        params.append(param(f"mean_{when}", f", mean {told}" if len(runs) < 3 else ""))
+        there = [row for row in means if row["k"] == when]
+        many = f" {there[0]['n']} steps" if len(there) == 1 else " steps"
+        told = ", ".join(number(row["mean"]) for row in there)
+        params.append(param(f"mean_{when}", many + (f", mean {told}" if len(runs) < 3 else "")))
     return {"params": params, "encoding": {"x": _x(), "y": _y()}, "layer": layers}
 
 
 def _paint(runs: Runs) -> tuple[Spec, Spec]:
     """Colour and dash: all steps against the last ones, and runs against each other."""
-    label = "datum.label === 'all' ? 'all steps' + mean_all : 'last 10 %' + mean_last"
+    label = "datum.label === 'all' ? 'all' + mean_all : 'last' + mean_last"
     legend = {**TOP, "labelExpr": label}
     by_time = {"field": "k", "type": "nominal", "legend": legend}
     dash = {**by_time, "scale": {"domain": ["all", "last"], "range": [[2, 2], [1, 0]]}}
@@ -178,7 +194,7 @@ def _y() -> Spec:
 
 def over_time(runs: Runs) -> Panel:
     """Show Alpha at each step, with a running median and the middle half."""
-    found = [(place, series) for place in range(len(runs)) if len(series := runs.scalar(place, "Alpha").defined())]
+    found = _alphas(runs)
     if not found:
         return OVER_TIME.nothing(nothing_to_see(runs, ("Alpha",)))
     dots: list[Row] = []
@@ -188,11 +204,15 @@ def over_time(runs: Runs) -> Panel:
         few = thin(series, min(runs.points(), 300 if len(found) == 1 else 100), runs.log, runs.view.span)
         inside = np.clip(few.values, *LIMITS)
         dots += table(step=few.steps, v=inside, **same)
-        medians += _medians(series, runs.log, same)
+        lines = segments(runs.scalar(place, "Alpha"), runs)
+        for line in np.unique(lines):
+            part = Series(series.steps[lines == line], series.values[lines == line])
+            medians += _medians(part, runs.log, {**same, "g": int(line)})
     facts = []
-    for place, series in found[:1]:
-        rate = floor_rate(series, runs.scalar(place, "learning_rate"))
-        facts += [f"learning rate for Alpha = 0: {number(rate)}"] if rate is not None else []
+    for place, _ in found[:1]:
+        since = "" if runs.several else runs.since(place, "Alpha")
+        within = runs.seen(runs.scalar(place, "Alpha").defined())
+        facts += [since] if since else _suggested(runs, place, within)
     outside = sum(int((np.abs(series.values) > LIMITS[1]).sum()) for _, series in found)
     facts += [f"{outside} beyond ±2, drawn at the edge"] if outside else []
     datasets = {"dots": dots, "lines": medians, "marks": [{"v": 1.0}, {"v": 0.0}, {"v": -1.0}]}
@@ -217,16 +237,17 @@ def _medians(series: Series, log: bool, same: Row) -> list[Row]:
 
 def _time_spec(runs: Runs) -> Spec:
     scale = {"domain": runs.labels, "range": list(runs.colours) if runs.several else [ACCENTS["step size"]]}
-    paint = {"color": {"field": "run", "type": "nominal", "scale": scale, "legend": None}}
+    paint: Spec = {"color": {"field": "run", "type": "nominal", "scale": scale, "legend": None}}
+    joined = {**paint, "detail": [{"field": "g"}]}
     y_scale = {"domain": [-2.1, 2.1], "nice": False, "zero": False}
     words = "datum.value === -1 ? '−1 start' : datum.value === 1 ? '+1 wall' : datum.value === 0 ? '0 floor' : ''"
     y_axis = {"title": "Alpha", **ticks_at([-1, 0, 1]), "grid": False, "labelExpr": words}
     y = {"field": "v", "type": "quantitative", "scale": y_scale, "axis": y_axis}
-    band = {"y": {**y, "field": "low"}, "y2": {"field": "high"}, **paint}
+    band = {"y": {**y, "field": "low"}, "y2": {"field": "high"}, **joined}
     layers = [
         mark_layer("marks"),
         {"data": {"name": "dots"}, "mark": {"type": "point", "size": 7, "opacity": 0.45}, "encoding": paint},
         {"data": {"name": "lines"}, "mark": {"type": "area", "clip": True, "opacity": 0.2}, "encoding": band},
-        {"data": {"name": "lines"}, "mark": {"type": "line", "clip": True}, "encoding": paint},
+        {"data": {"name": "lines"}, "mark": {"type": "line", "clip": True}, "encoding": joined},
     ]
     return {"params": step_params(runs), "encoding": {"x": step_x(runs), "y": y}, "layer": layers}

@@ -26,6 +26,16 @@ _TICKS = (  # powers of ten between lo and hi; even ticks when they lie so close
 )
 
 
+_UNIT = "hi < 12e7 ? 1e6 : hi < 72e8 ? 6e7 : 36e8"  # of the wall clock: seconds, minutes or hours
+_EVEN_TIMES = _NICE.replace("(hi-lo)", "((hi-lo)/unit)")
+_TIMES = f"sequence(ceil(lo/({_EVEN_TIMES}*unit))*{_EVEN_TIMES}*unit, hi + {_EVEN_TIMES}*unit/1e6, {_EVEN_TIMES}*unit)"
+_LONG_TIMES = (
+    "slice([0,1e6,1e7,1e8,1e9,1e10,1e11,1e12], lo <= 0 ? 0 : max(ceil(log(lo)/LN10 - 1e-9) - 5, 1),"
+    " max(floor(log(hi)/LN10 + 1e-9) - 4, 1))"
+)
+_TIME = "format(datum.value / unit, '~g') + (unit === 1e6 ? ' s' : unit === 6e7 ? ' min' : ' h')"
+
+
 def param(name: str, value: Any) -> Spec:
     """A named number that marks and scales refer to."""
     return {"name": name, "value": value}
@@ -44,6 +54,9 @@ def ticks_at(values: Any) -> Spec:
 def step_params(runs: Runs) -> list[Spec]:
     """The step axis as parameters: ``lo`` and ``hi``, and the ticks that follow from them."""
     low, high = runs.span
+    if runs.view.clock:
+        every = {"name": "xticks", "expr": _LONG_TIMES if runs.log else _TIMES}
+        return [param("lo", low), param("hi", high), {"name": "unit", "expr": _UNIT}, every]
     ticks = [{"name": "xticks", "expr": _TICKS}] if runs.log else []
     return [param("lo", low), param("hi", high), *ticks]
 
@@ -52,12 +65,14 @@ def step_x(runs: Runs, field: str = "step") -> Spec:
     """The encoding of the common step axis."""
     bounds = {"domain": [expr("lo"), expr("hi")], "nice": False, "zero": False}
     axis: Spec = {"title": None, "grid": False, "labelExpr": _STEP, "labelFlush": True, "ticks": True, "tickSize": 3}
-    if runs.log:
-        scale = {"type": "symlog", "constant": 1, **bounds}
+    scale: Spec = {"type": "symlog", "constant": 1e6 if runs.view.clock else 1} if runs.log else {"type": "linear"}
+    scale |= bounds
+    if runs.log or runs.view.clock:
         axis |= ticks_at(expr("xticks"))
     else:
-        scale = {"type": "linear", **bounds}
         axis |= {"tickCount": 5, "tickMinStep": 1}
+    if runs.view.clock:
+        axis |= {"labelExpr": _TIME, "labelOverlap": True}
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
@@ -85,13 +100,13 @@ class Axis:
     def with_ticks(self, marks: Sequence[float]) -> "Axis":
         """The same axis with ticks at these values instead of others close to them."""
         inside = [mark for mark in marks if self.low <= mark <= self.high]
-        far = [tick for tick in self.ticks if all(abs(self._at(tick) - self._at(mark)) > 0.13 for mark in inside)]
+        far = [tick for tick in self.ticks if all(abs(self.at(tick) - self.at(mark)) > 0.13 for mark in inside)]
         return replace(self, ticks=tuple(sorted([*far, *inside])))
 
-    def _at(self, value: float) -> float:
-        """Where a value lies, from 0 to 1."""
+    def at(self, value: Any) -> Any:
+        """Where a value, or each of several, lies: from 0 to 1."""
         if self.type == "log":
-            return float(np.log(value / self.low) / np.log(self.high / self.low))
+            return np.log(value / self.low) / np.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
     def holds(self, values: Values) -> Any:

@@ -10,7 +10,7 @@ from cockpit.core.source import Series, Values
 from cockpit.panels import hist1d, hist2d
 from cockpit.panels._base import Instrument, Panel, slug
 from cockpit.panels.columns import spread_steps
-from cockpit.panels.lines import Chart, Track, draw, last, track
+from cockpit.panels.lines import Chart, Track, draw, now, track
 from cockpit.panels.runs import Runs
 
 WORDS = {
@@ -38,8 +38,7 @@ def panel(runs: Runs, name: str) -> Panel:
     if kind is Kind.HISTOGRAM:
         return _histogram(runs, name, instrument)
     one = track(runs, name)
-    facts = [f"now {now}"] if len(runs) == 1 and (now := last(one.series[0])) else []
-    return draw(instrument, runs, Chart([one], name, facts=facts))
+    return draw(instrument, runs, Chart([one], name, facts=now(runs, one)))
 
 
 def _spread(runs: Runs, name: str) -> list[Track]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from cockpit.core.source import Series
 from cockpit.panels._base import Instrument, Panel
-from cockpit.panels.lines import Chart, Track, draw, last, track
+from cockpit.panels.lines import Chart, Track, draw, labelled, track
 from cockpit.panels.runs import Runs
 
 INSTRUMENT = Instrument(
@@ -23,8 +23,7 @@ def panel(runs: Runs) -> Panel:
     """Show both on one logarithmic axis: they have the same unit."""
     tracks = [_moved(track(runs, "Distance", "distance from start")), track(runs, "UpdateSize", "update size")]
     present = [one for one in tracks if any(len(series) for series in one.series)]
-    facts = [f"{one.label} {last(one.series[0])}" for one in present] if len(runs) == 1 else []
-    return draw(INSTRUMENT, runs, Chart(present, "length", scale="log", facts=facts))
+    return draw(INSTRUMENT, runs, Chart(present, "length", scale="log", facts=labelled(runs, present)))
 
 
 def _moved(one: Track) -> Track:

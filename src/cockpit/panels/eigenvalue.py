@@ -4,7 +4,7 @@ import numpy as np
 
 from cockpit.core.source import Series
 from cockpit.panels._base import Instrument, Panel
-from cockpit.panels.lines import Chart, Track, draw, track
+from cockpit.panels.lines import Chart, Track, draw, now, track
 from cockpit.panels.rows import number
 from cockpit.panels.runs import Runs
 
@@ -39,15 +39,13 @@ def panel(runs: Runs) -> Panel:
         tracks.append(Track("2 / learning rate", "learning_rate", limits, reference=True))
     facts = []
     if len(runs) == 1:
-        facts = _now(values.series[0].defined(), limits[0])
+        facts = _now(runs, values, limits[0])
     return draw(INSTRUMENT, runs, Chart(tracks, "eigenvalue", scale="log", include=near, facts=facts))
 
 
-def _now(values: Series, limits: Series) -> list[str]:
-    if not len(values):
-        return []
-    facts = [f"now {number(float(values.values[-1]))}"]
-    if len(limits):
+def _now(runs: Runs, one: Track, limits: Series) -> list[str]:
+    facts, values = now(runs, one), runs.seen(one.series[0].defined())
+    if len(values) and len(limits) and not runs.since(0, one.name):
         at = max(int(np.searchsorted(limits.steps, values.steps[-1], "right")) - 1, 0)
         facts.append(f"2 / learning rate {number(float(limits.values[at]))}")
     return facts

@@ -1,7 +1,7 @@
 """The norm of the mini-batch gradient."""
 
 from cockpit.panels._base import Instrument, Panel
-from cockpit.panels.lines import Chart, draw, last, track
+from cockpit.panels.lines import Chart, draw, now, track
 from cockpit.panels.runs import Runs
 
 INSTRUMENT = Instrument(
@@ -19,5 +19,4 @@ INSTRUMENT = Instrument(
 def panel(runs: Runs) -> Panel:
     """Show the norm over all parameters on a logarithmic axis."""
     one = track(runs, "GradNorm")
-    facts = [f"now {last(one.series[0])}"] if len(runs) == 1 and last(one.series[0]) else []
-    return draw(INSTRUMENT, runs, Chart([one], "norm", scale="log", facts=facts))
+    return draw(INSTRUMENT, runs, Chart([one], "norm", scale="log", facts=now(runs, one)))

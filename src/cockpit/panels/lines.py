@@ -9,11 +9,13 @@ import numpy as np
 from cockpit.core.source import Series, Steps, Values
 from cockpit.panels._base import Instrument, Notes, Panel, Row, Spec
 from cockpit.panels.axes import Axis, fitted, step_params, step_x
+from cockpit.panels.gaps import segments
 from cockpit.panels.rows import number, table
 from cockpit.panels.runs import Runs
 from cockpit.panels.smooth import smooth
 from cockpit.panels.theme import ACCENTS, ALARM, QUIET
 from cockpit.panels.thin import place, thin, window
+from cockpit.panels.trend import trend
 from cockpit.panels.undefined import not_finite, nothing_to_see, undefined
 
 DASHES = ([1, 0], [5, 2], [2, 2], [8, 2, 2, 2])
@@ -61,7 +63,7 @@ def draw(instrument: Instrument, runs: Runs, chart: Chart) -> Panel:
     if not any(len(series) for track in measured for series in track.series):
         return instrument.nothing(nothing_to_see(runs, instrument.names))
     axis = _axis(runs, chart)
-    notes = Notes(list(chart.facts))
+    notes = Notes([fact for fact in chart.facts if fact])
     datasets: dict[str, list[Row]] = {"lines": [], "raw": [], "band": [], "edge": []}
     for one in chart.tracks:
         for run, series in enumerate(one.series):
@@ -85,7 +87,7 @@ def _axis(runs: Runs, chart: Chart) -> Axis:
                 steps, low, high = _reach(series, one.error[run])
                 part = window(steps, runs.view.span)
                 seen += [high[part], low[part][low[part] > 0]]  # a band below 0 is cut on a log axis
-    return fitted(seen, chart.scale, chart.include).with_ticks(chart.marks)
+    return fitted(seen, runs.scale(chart.scale), chart.include).with_ticks(chart.marks)
 
 
 def _add(
@@ -95,18 +97,44 @@ def _add(
     same = {"run": runs.labels[run], "k": one.label}
     if not one.reference:
         datasets["edge"] += _edges(runs, one, run, series, axis, same)
+    lines = segments(series, runs)
     series = series.defined()
     there = axis.holds(series.values)
-    series = Series(series.steps[there], series.values[there])
-    drawn = series if one.reference else smooth(series, view.smoothing)
-    drawn = thin(drawn, points, runs.log, view.span)
-    few = {"d": 1} if len(drawn) <= FEW and not one.reference and not view.smoothing else {}
-    datasets["lines"] += table(step=drawn.steps, v=drawn.values, **same, **few)
-    if view.smoothing and not one.reference:
-        raw = thin(series, points, runs.log, view.span)
-        datasets["raw"] += table(step=raw.steps, v=raw.values, **same)
+    series, lines = Series(series.steps[there], series.values[there]), lines[there]
     if one.error:
         datasets["band"] += _band(series, one.error[run], points, runs, axis, same)
+    if one.reference:
+        drawn = thin(series, points, runs.log, view.span)
+        datasets["lines"] += table(step=drawn.steps, v=drawn.values, **same)
+        return
+    part = window(series.steps, view.span)
+    course = trend(Series(series.steps[part], series.values[part]), lines[part], axis, runs.log) if view.band else None
+    if course is not None and not view.smoothing:
+        datasets["lines"] += table(step=course.steps, v=course.median, g=course.line, m=1, **same)
+        datasets["band"] += table(step=course.steps, v=course.low, w=course.high, g=course.line, **same)
+    else:
+        datasets["lines"] += _points(smooth(series, view.smoothing), series, lines, points, runs, same)
+    if view.smoothing or (course is not None and not runs.several):
+        raw = thin(series, points, runs.log, view.span)
+        datasets["raw"] += table(step=raw.steps, v=raw.values, g=_line_of(raw, series, lines), **same)
+
+
+def _points(drawn: Series, series: Series, lines: Steps, points: int, runs: Runs, same: Row) -> list[Row]:
+    """The points of a line; those that are drawn as dots too are marked: few ones, and such as stand alone."""
+    drawn = thin(drawn, points, runs.log, runs.view.span)
+    line = _line_of(drawn, series, lines)
+    rows = table(step=drawn.steps, v=drawn.values, g=line, **same)
+    few = len(drawn) <= FEW and not runs.view.smoothing
+    counts = np.bincount(line, minlength=1)
+    for row in rows:
+        if few or counts[row["g"]] == 1:
+            row["d"] = 1
+    return rows
+
+
+def _line_of(drawn: Series, series: Series, lines: Steps) -> Steps:
+    """The unbroken line that each drawn point belongs to."""
+    return lines[np.searchsorted(series.steps, drawn.steps)]
 
 
 def _band(series: Series, error: Series, points: int, runs: Runs, axis: Axis, same: Row) -> list[Row]:
@@ -162,15 +190,15 @@ def _spec(instrument: Instrument, runs: Runs, chart: Chart, axis: Axis) -> Spec:
     references = [one.label for one in chart.tracks if one.reference]
     paint = colour(instrument, runs, [one.label for one in chart.tracks], references)
     only_colour = {"color": paint["color"]}
-    detail = [{"field": "run"}, {"field": "k"}]
+    detail = [{"field": "run"}, {"field": "k"}, {"field": "g"}]
     layers: list[Spec] = []
-    if any(one.error for one in chart.tracks):
+    if runs.view.band or any(one.error for one in chart.tracks):
         band = {"type": "area", "opacity": 0.18, "clip": True}
         layers.append(_layer("band", band, {**only_colour, "y2": {"field": "w"}, "detail": detail}))
     if chart.marks:
         layers.append(mark_layer("marks"))
-    if runs.view.smoothing:
-        raw = {"type": "line", "opacity": 0.25, "strokeWidth": 1, "clip": True}
+    if runs.view.smoothing or runs.view.band:
+        raw = {"type": "line", "opacity": 0.25, "strokeWidth": 0.8, "clip": True}
         layers.append(_layer("raw", raw, {**only_colour, "detail": detail}))
     layers.append(_layer("lines", {"type": "line", "clip": True}, {**paint, "detail": detail}))
     dots = _layer("lines", {"type": "point", "clip": True, "size": 9, "opacity": 1}, only_colour)
@@ -201,7 +229,23 @@ def edge_layers(data: str, x: Spec) -> list[Spec]:
     ]
 
 
-def last(series: Series) -> str:
-    """The last finite number of a series as text; empty when there is none."""
-    defined = series.defined()
-    return number(float(defined.values[-1])) if len(defined) else ""
+def last(runs: Runs, one: Track, run: int = 0) -> str:
+    """What a track has come to: its last number in view, or since when it has none; empty when it never had one."""
+    if since := runs.since(run, one.name):
+        return "" if runs.broken(run) else since
+    defined = one.series[run].defined()
+    until = int(np.searchsorted(defined.steps, runs.end, "right"))
+    return number(float(defined.values[until - 1])) if until else ""
+
+
+def now(runs: Runs, one: Track) -> list[str]:
+    """The present value of the only run as a fact; with its step where the view ends before the run does."""
+    said = last(runs, one) if len(runs) == 1 else ""
+    if not said or "since" in said:
+        return [said] if said else []
+    return [f"now {said}" if runs.view.span is None else f"at the end {said}"]
+
+
+def labelled(runs: Runs, tracks: Sequence[Track]) -> list[str]:
+    """The present values of several tracks of the only run, each after its label."""
+    return [f"{one.label} {said}" for one in tracks if (said := last(runs, one))] if len(runs) == 1 else []

@@ -1,7 +1,7 @@
 """The loss, and every other loss the user logs."""
 
 from cockpit.panels._base import Instrument, Panel
-from cockpit.panels.lines import Chart, draw, last, track
+from cockpit.panels.lines import Chart, draw, labelled, track
 from cockpit.panels.metrics import losses
 from cockpit.panels.runs import Runs
 from cockpit.panels.undefined import not_finite
@@ -24,9 +24,9 @@ def panel(runs: Runs) -> Panel:
     present = [one for one in tracks if any(len(series) for series in one.series)]
     facts = []
     for place, series in enumerate(tracks[0].series):
+        if runs.broken(place):
+            continue  # the alarm says it
         broken = not_finite(runs, place, "Loss", series)
         whose = f"{runs.labels[place]} " if runs.several else ""
-        facts += [f"{whose}not finite from step {broken[0]}"] if len(broken) else []  # first: this must be read
-    if len(runs) == 1:
-        facts += [f"{one.label} {last(one.series[0])}" for one in present if last(one.series[0])]
-    return draw(INSTRUMENT, runs, Chart(present, "loss", facts=facts))
+        facts += [f"{whose}not finite from {runs.when(broken[0])}"] if len(broken) else []  # first: this must be read
+    return draw(INSTRUMENT, runs, Chart(present, "loss", facts=[*facts, *labelled(runs, present)]))

@@ -3,7 +3,7 @@
 from cockpit.core.kinds import Kind
 from cockpit.panels._base import Instrument, Panel
 from cockpit.panels.learning_rate import PATTERN
-from cockpit.panels.lines import Chart, draw, last, track
+from cockpit.panels.lines import Chart, draw, labelled, track
 from cockpit.panels.names import OURS
 from cockpit.panels.runs import Runs
 
@@ -43,9 +43,8 @@ def panel(runs: Runs) -> Panel:
         return INSTRUMENT.nothing("Nothing was logged: pit.log(accuracy=...) after a step shows it here.")
     tracks = [track(runs, name, error=None) for name in names]
     shares = all(_is_share(runs, name) for name in names)
-    facts = [f"{one.label} {last(one.series[0])}" for one in tracks if last(one.series[0])] if len(runs) == 1 else []
     axis_title = "share" if shares else names[0]
-    chart = Chart(tracks, axis_title, scale="linear" if shares else "auto", facts=facts)
+    chart = Chart(tracks, axis_title, scale="linear" if shares else "auto", facts=labelled(runs, tracks))
     return draw(INSTRUMENT, runs, chart)
 
 

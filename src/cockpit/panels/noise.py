@@ -1,7 +1,7 @@
 """Criteria built on gradient noise: CABS, EarlyStopping, MeanGSNR."""
 
 from cockpit.panels._base import Instrument, Panel
-from cockpit.panels.lines import Chart, Track, draw, last, track
+from cockpit.panels.lines import Chart, Track, draw, now, track
 from cockpit.panels.runs import Runs
 
 CABS = Instrument(
@@ -43,20 +43,18 @@ def cabs(runs: Runs) -> Panel:
     if any(len(series) for series in sizes):
         tracks.append(Track("in use", "batch_size", sizes, reference=True))
     seen = [float(series.values.max()) for series in sizes if len(series)]
-    facts = [f"now {now}"] if len(runs) == 1 and (now := last(tracks[0].series[0])) else []
+    facts = now(runs, tracks[0])
     return draw(CABS, runs, Chart(tracks, "samples", scale="log", include=seen, facts=facts))
 
 
 def early_stopping(runs: Runs) -> Panel:
     """Show the evidence with the line where it turns."""
     one = track(runs, "EarlyStopping", error=None)
-    facts = [f"now {now}"] if len(runs) == 1 and (now := last(one.series[0])) else []
-    chart = Chart([one], "evidence", (0.0,), "linear", [0.0], facts)
+    chart = Chart([one], "evidence", (0.0,), "linear", [0.0], now(runs, one))
     return draw(EARLY_STOPPING, runs, chart)
 
 
 def gsnr(runs: Runs) -> Panel:
     """Show the mean signal-to-noise ratio."""
     one = track(runs, "MeanGSNR", error=None)
-    facts = [f"now {now}"] if len(runs) == 1 and (now := last(one.series[0])) else []
-    return draw(GSNR, runs, Chart([one], "signal / noise", scale="log", facts=facts))
+    return draw(GSNR, runs, Chart([one], "signal / noise", scale="log", facts=now(runs, one)))

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from copy import copy
+from typing import Literal
 
 import numpy as np
 
+from cockpit.core import finite
+from cockpit.core.finite import Tail
 from cockpit.core.kinds import Kind
 from cockpit.core.source import Parts, Series, Source, Steps
 from cockpit.panels._base import View
+from cockpit.panels.clock import Clocked, spoken
 from cockpit.panels.theme import RUNS
 
 LONG = 1000  # steps from which on their axis is logarithmic by default
@@ -18,18 +22,21 @@ class Runs:
     """Sources under one view."""
 
     def __init__(self, sources: Sequence[Source], view: View) -> None:
-        self.sources, self.view = tuple(sources), view
-        self.labels = _unique([source.name for source in self.sources])
+        self.sources: tuple[Source, ...] = tuple(map(Clocked, sources)) if view.clock else tuple(sources)
+        self.plain, self.view = tuple(sources), view  # with steps as they were counted
+        self.labels = unique([source.name for source in self.sources])
         given = view.colours or ()
         self.colours = tuple(
             given[place] if place < len(given) else RUNS[place % len(RUNS)] for place in range(len(self.sources))
         )
         self._series: dict[tuple[int, str, str], Series] = {}
         self._parts: dict[tuple[int, str], Parts] = {}
+        self._tails: dict[tuple[int, str], Tail] = {}
+        self._broken: dict[int, Tail | None] = {}
         self.first, self.last = self._reach()
         planned = [source.metadata.get("steps") for source in self.sources]
         length = max([self.last, *(steps for steps in planned if isinstance(steps, int))])  # no jump when it gets there
-        self.log = view.axis == "log" or (view.axis == "auto" and length >= LONG)
+        self.log = view.axis == "log" or (view.axis == "auto" and length >= LONG and not view.clock)
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -49,9 +56,51 @@ class Runs:
     def only(self, place: int) -> "Runs":
         """One of the runs, on the common step axis."""
         alone = copy(self)
-        alone.sources, alone.labels, alone.colours = (self.sources[place],), [self.labels[place]], self.colours[place:]
-        alone._series, alone._parts = {}, {}
+        alone.sources, alone.plain = (self.sources[place],), (self.plain[place],)
+        alone.labels, alone.colours = [self.labels[place]], self.colours[place:]
+        alone._series, alone._parts, alone._tails, alone._broken = {}, {}, {}, {}
         return alone
+
+    @property
+    def end(self) -> float:
+        """The last step in sight."""
+        return self.view.span[1] if self.view.span is not None else np.inf
+
+    def when(self, step: float) -> str:
+        """A place on the axis in words."""
+        return spoken(step) if self.view.clock else f"step {step:,.0f}"
+
+    def tail(self, place: int, name: str) -> Tail:
+        """What follows the last finite number of a quantity of one run."""
+        if (place, name) not in self._tails:
+            self._tails[place, name] = finite.tail(self.sources[place], name)
+        return self._tails[place, name]
+
+    def since(self, place: int, name: str) -> str:
+        """Since when a quantity is no number any more; empty where it still is one."""
+        found = self.tail(place, name)
+        if not found.over or found.since is None or found.since > self.end:
+            return ""
+        if found.broken is not None:
+            return f"{found.word} since {self.when(found.broken)}"
+        return f"undefined since {self.when(found.since)}"
+
+    def broken(self, place: int) -> Tail | None:
+        """Where a run broke, if it did."""
+        if place not in self._broken:
+            self._broken[place] = finite.broken(self.sources[place])
+        return self._broken[place]
+
+    def scale(self, usual: Literal["auto", "log", "linear"]) -> Literal["auto", "log", "linear"]:
+        """The vertical scale: as the view asks for, or else as usual."""
+        return usual if self.view.y == "auto" else self.view.y
+
+    def seen(self, series: Series) -> Series:
+        """The part of a series within the view's span."""
+        if self.view.span is None:
+            return series
+        inside = (series.steps >= self.view.span[0]) & (series.steps <= self.view.span[1])
+        return Series(series.steps[inside], series.values[inside])
 
     def points(self, tracks: int = 1) -> int:
         """How many points each series may have in a panel with so many series of each run."""
@@ -92,30 +141,38 @@ class Runs:
     def counted(self, place: int, name: str) -> int | None:
         """The step whose histogram is shown: the last one not after the view's step, else the first."""
         steps = self.sources[place].counted(name)
-        if not len(steps):
-            return None
-        if self.view.step is None:
-            return int(steps[-1])
-        return int(steps[max(int(np.searchsorted(steps, self.view.step, "right")) - 1, 0)])
+        return int(steps[self._latest(steps)]) if len(steps) else None
 
     def latest(self, series: Series) -> int:
-        """The place in a series that the view's step asks for; -1 when it is empty."""
-        if self.view.step is None:
-            return len(series) - 1
-        return max(int(np.searchsorted(series.steps, self.view.step, "right")) - 1, 0) if len(series) else -1
+        """The place in a series that the view's step, or the end of its span, asks for; -1 when it is empty."""
+        return self._latest(series.steps) if len(series) else -1
+
+    def _latest(self, steps: Steps) -> int:
+        asked = self.end if self.view.step is None else self.view.step
+        return max(int(np.searchsorted(steps, asked, "right")) - 1, 0)
 
     def _reach(self) -> tuple[int, int]:
         ends: list[Steps] = []
         for place, source in enumerate(self.sources):
             names = [name for name, kind in source.kinds.items() if kind is Kind.SCALAR] or list(source.kinds)[:1]
             ends += [self.scalar(place, name).steps[[0, -1]] for name in names if len(self.scalar(place, name))]
+            ends += self._taken(place) if ends else []
         if not ends:
             return 0, 1
         together = np.concatenate(ends)
         return int(together.min()), int(together.max())
 
+    def _taken(self, place: int) -> list[Steps]:
+        """The last step that the training says it has taken, recorded or not."""
+        source, plain = self.sources[place], self.plain[place]
+        reached = getattr(plain, "reached", None)
+        if not isinstance(reached, int) or reached < 1:
+            return []
+        step = np.array([reached - 1], dtype=np.int64)
+        return [source.times(step) if isinstance(source, Clocked) else step]
 
-def _unique(names: list[str]) -> list[str]:
+
+def unique(names: list[str]) -> list[str]:
     """Names told apart by a number where two runs share one."""
     seen: dict[str, int] = {}
     labels = []

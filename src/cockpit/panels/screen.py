@@ -25,6 +25,7 @@ from cockpit.panels import (
     trace,
 )
 from cockpit.panels._base import Panel, View
+from cockpit.panels.alarm import warned
 from cockpit.panels.names import OURS
 from cockpit.panels.runs import Runs
 
@@ -60,7 +61,12 @@ def deck(sources: Sequence[Source], view: View | None = None) -> list[Panel]:
     """Return all panels: the flight deck, then what else is known; always the same first ones in the same order."""
     runs = Runs(sources, view or View())
     fixed = [draw(runs) for draw in (*DECK.values(), *MORE.values())]
-    return fixed + [by_kind.panel(runs, name) for name in _others(runs)]
+    return [warned(one, runs) for one in fixed + [by_kind.panel(runs, name) for name in _others(runs)]]
+
+
+def first_page(runs: Runs) -> list[Panel]:
+    """The flight deck alone."""
+    return [warned(draw(runs), runs) for draw in DECK.values()]
 
 
 def panel(sources: Sequence[Source], id: str, view: View | None = None) -> Panel:
@@ -68,14 +74,15 @@ def panel(sources: Sequence[Source], id: str, view: View | None = None) -> Panel
     runs = Runs(sources, view or View())
     known = {**DECK, **MORE}
     if id in known:
-        return known[id](runs)
+        return warned(known[id](runs), runs)
     others = {by_kind.identity(name): name for name in runs.names()}
     if id in others:
-        return by_kind.panel(runs, others[id])
+        return warned(by_kind.panel(runs, others[id]), runs)
     for name in runs.names():
         for what, draw in {**by_layer.VIEWS, **hist_by_layer.VIEWS}.items():
             if id == by_layer.identity(what, name):
-                return draw(Runs(sources[:1], view or View()), name)
+                first = Runs(sources[:1], view or View())
+                return warned(draw(first, name), first)
     raise unknown("panel", id, [*known, *others])
 
 
@@ -84,9 +91,9 @@ def layers(source: Source, view: View | None = None, name: str = "GradNorm") -> 
     runs = Runs([source], view or View())
     kind = source.kinds.get(name)
     if kind is Kind.PER_PARAMETER:
-        return by_layer.panels(runs, name)
+        return [warned(one, runs) for one in by_layer.panels(runs, name)]
     if kind is Kind.HISTOGRAM:
-        return hist_by_layer.panels(runs, name)
+        return [warned(one, runs) for one in hist_by_layer.panels(runs, name)]
     if kind is None:
         raise unknown("quantity", name, source.kinds)
     return []

@@ -6,9 +6,9 @@ from math import ceil
 import numpy as np
 
 from cockpit.panels._base import Instrument, Panel, Row, Spec
-from cockpit.panels.alpha import last_tenth
 from cockpit.panels.axes import expr, param, ticks_at
 from cockpit.panels.lines import SERIES, Chart, draw, track
+from cockpit.panels.recent import ENOUGH, recent
 from cockpit.panels.rows import number, table
 from cockpit.panels.runs import Runs
 from cockpit.panels.theme import ACCENTS, QUIET
@@ -58,9 +58,9 @@ def suggested_batch(runs: Runs, place: int) -> dict[str, int]:
         return {}
     found = {}
     for name, critical in CRITICAL.items():
-        recent = last_tenth(runs.scalar(place, name).defined())
-        if len(recent):
-            found[name] = max(ceil(float(sizes.values[-1]) * (float(np.median(recent.values)) / critical) ** 2), 2)
+        late = recent(runs.seen(runs.scalar(place, name).defined()))
+        if len(late) >= ENOUGH and not runs.since(place, name):
+            found[name] = max(ceil(float(sizes.values[-1]) * (float(np.median(late.values)) / critical) ** 2), 2)
     return found
 
 
@@ -124,8 +124,17 @@ def _note(runs: Runs) -> str:
         asks += [f"inner and ortho {max(rest)}"] if rest else []
         whose = f"{runs.labels[0]}: " if runs.several else ""
         facts.append(f"{whose}batch {number(float(sizes.values[-1]))}; enough would be: {', '.join(asks)}")
+    facts = [*_shown(runs), *facts]
     facts += [told for name in TESTS if (told := undefined(runs, name))]
     return " · ".join(facts)
+
+
+def _shown(runs: Runs) -> list[str]:
+    """Which step the gauge shows, where that is not the last one."""
+    found = [runs.scalar(0, name).defined() for name in TESTS]
+    last = max((int(one.steps[runs.latest(one)]) for one in found if len(one)), default=None)
+    newest = max((int(runs.scalar(0, name).steps[-1]) for name in TESTS if len(runs.scalar(0, name))), default=None)
+    return [] if runs.several or last is None or last == newest else [f"shown: {runs.when(last)}"]
 
 
 def _axis(title: str, half: str, ticks: list[float]) -> Spec:

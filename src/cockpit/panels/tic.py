@@ -2,7 +2,7 @@
 
 from cockpit.panels._base import Instrument, Panel
 from cockpit.panels.curvature_kind import curvature_kind
-from cockpit.panels.lines import Chart, draw, last, track
+from cockpit.panels.lines import Chart, draw, labelled, track
 from cockpit.panels.runs import Runs
 
 INSTRUMENT = Instrument(
@@ -21,7 +21,5 @@ def panel(runs: Runs) -> Panel:
     """Show the diagonal and the trace form, as far as they were tracked."""
     tracks = [track(runs, "TICDiag", "diagonal"), track(runs, "TICTrace", "trace")]
     present = [one for one in tracks if any(len(series) for series in one.series)]
-    facts = [fact for fact in (curvature_kind(runs, "TICDiag") or curvature_kind(runs, "TICTrace"),) if fact]
-    if len(runs) == 1:
-        facts += [f"{one.label} {last(one.series[0])}" for one in present if last(one.series[0])]
+    facts = [*labelled(runs, present), curvature_kind(runs, "TICDiag") or curvature_kind(runs, "TICTrace")]
     return draw(INSTRUMENT, runs, Chart(present, "TIC", scale="log", facts=facts))

@@ -3,7 +3,7 @@
 from cockpit.panels._base import Instrument, Panel
 from cockpit.panels.by_layer import heat_of
 from cockpit.panels.curvature_kind import curvature_kind
-from cockpit.panels.lines import Chart, draw, last, track
+from cockpit.panels.lines import Chart, draw, now, track
 from cockpit.panels.runs import Runs
 
 INSTRUMENT = Instrument(
@@ -21,8 +21,7 @@ INSTRUMENT = Instrument(
 def panel(runs: Runs) -> Panel:
     """Show the total trace; the note says which curvature it is."""
     one = track(runs, "HessTrace")
-    now = f"now {last(one.series[0])}" if len(runs) == 1 and last(one.series[0]) else ""
-    facts = [fact for fact in (curvature_kind(runs, "HessTrace"), now) if fact]
+    facts = [*now(runs, one), curvature_kind(runs, "HessTrace")]
     return draw(INSTRUMENT, runs, Chart([one], "trace", scale="log", facts=facts))
 
 

@@ -31,7 +31,10 @@ def undefined(runs: Runs, name: str) -> str:
     """How many values are undefined and why, in a few words; the last step alone is not worth a word."""
     counts: dict[str, int] = {}
     for place, source in enumerate(runs.sources):
+        end = runs.broken(place)
         for reason, steps in source.reasons(name).items():
+            if end is not None and end.broken is not None and steps and steps[0] >= end.broken:
+                continue  # the alarm says it
             waiting = len(steps) == 1 and steps[0] >= _last(runs, place, name)
             counts[reason] = counts.get(reason, 0) + (0 if waiting else len(steps))
     found = [f"{count}× {reason}" for reason, count in counts.items() if count]

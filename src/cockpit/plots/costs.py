@@ -7,7 +7,7 @@ from rich.text import Text
 from cockpit.core.ledger import Ledger, TierCost
 from cockpit.plots.text import printable, short
 
-HEADINGS = ("COST", "steps", "every", "ms each", "of training")
+HEADINGS = ("COST", "steps", "every", "ms each", "of the cost")
 FITTING = (range(5), (0, 1, 3, 4), (0, 3, 4), (0, 3))  # columns to show, the first of these that the terminal holds
 GAP = 2  # spaces between them
 
@@ -30,7 +30,8 @@ def table(found: Ledger, options: ConsoleOptions) -> Table:
 
 
 def _cells(tier: TierCost, found: Ledger) -> list[str]:
-    share = f"{tier.seconds / found.trained:.1%}" if found.trained else ""
+    whole = sum(one.seconds for one in found.tiers)
+    share = f"{tier.seconds / whole:.0%}" if whole > 0 else ""
     every = f"{tier.interval:.0f}" if tier.interval is not None else ""
     return [
         printable(tier.name),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cockpit.core.finite import WAITING
 from cockpit.core.kinds import Kind
 from cockpit.core.recorded import SUMMED
 from cockpit.core.source import Source, Steps, Values
@@ -40,6 +41,12 @@ class Row:
     values: Values
     counted: Counted | None = None
     undefined: Mapping[str, list[int]] = field(default_factory=dict)  # reason: steps
+
+    @property
+    def over(self) -> bool:
+        """Whether it has been undefined since its last value; at the last step alone it may only have to wait."""
+        last = self.steps[-1] if len(self.steps) else -1
+        return sum(1 for steps in self.undefined.values() for step in steps if step > last) > WAITING
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from typing import Any
 
 from cockpit.panels import Panel
 from cockpit.panels._base import GROUPS, Row, Spec
-from cockpit.panels.theme import ACCENTS
+from cockpit.panels.theme import ACCENTS, ALARM
 
 COLUMNS = ("step size", "gradients", "curvature")
 WIDE, HIGH = 310, 112  # of a plot in a column
 SHORT_WIDE, SHORT_HIGH = 213, 96  # of one of four in the performance row
 SINGLE = (560, 280)
 GAP = 22
-SHARED = frozenset({"lo", "hi", "xticks"})  # the step axis is the same in all panels
+SHARED = frozenset({"lo", "hi", "unit", "xticks"})  # the step axis is the same in all panels
 LETTER = 4.6  # mean width of a small letter
 
 _APART = ("color", "fill", "stroke", "strokeDash", "opacity", "size", "shape")
@@ -22,7 +22,7 @@ RESOLVE = {part: dict.fromkeys(_APART, "independent") for part in ("scale", "leg
 
 
 def page(panels: Sequence[Panel], title: str, runs: Sequence[tuple[str, str]]) -> Spec:
-    """Lay panels out as one specification that holds all data."""
+    """Lay panels out as one specification that holds all data; the heading of a run that broke says so."""
     alone = len(panels) == 1
     size = SINGLE if alone else (WIDE, HIGH)
     rows: list[Spec] = [_key(runs)] if runs else []
@@ -39,6 +39,8 @@ def page(panels: Sequence[Panel], title: str, runs: Sequence[tuple[str, str]]) -
     spec |= {"params": holder.params, "datasets": holder.datasets, "padding": 14}
     if title and not alone:
         spec["title"] = {"text": title, "fontSize": 15, "anchor": "start", "offset": 10}
+        alarms = dict.fromkeys(one.alarm for one in panels if one.alarm)
+        spec["title"] |= {"subtitle": [*alarms], "subtitleColor": ALARM, "subtitleFontSize": 12} if alarms else {}
     return spec
 
 
@@ -76,7 +78,8 @@ class _Holder:
     def place(self, panel: Panel, width: int, height: int, header: int = 0) -> Spec:
         """Return a panel as a view of fixed size."""
         fill = [" "] * (header - _header(panel, width))
-        title = {"text": panel.title, "subtitle": [*lines(panel.note, width), *fill]}
+        title: Spec = {"text": panel.title, "subtitle": [*lines(_said(panel), width), *fill]}
+        title |= {"subtitleColor": ALARM} if panel.alarm else {}
         if panel.empty is not None:
             return {**_sentence(panel.empty, width, height), "title": title}
         self._count += 1
@@ -94,7 +97,12 @@ class _Holder:
 
 def _header(panel: Panel, width: int) -> int:
     """Lines between a panel's title and its plot: those of the note, and one for a legend above the plot."""
-    return len(lines(panel.note, width)) + ("'orient': 'top'" in str(panel.spec))
+    return len(lines(_said(panel), width)) + ("'orient': 'top'" in str(panel.spec))
+
+
+def _said(panel: Panel) -> str:
+    """The panel's note, after what must be read first."""
+    return " · ".join(part for part in (panel.alarm, panel.note) if part)
 
 
 def _renamed(spec: Any, names: Mapping[str, str], own: str, key: str = "") -> Any:

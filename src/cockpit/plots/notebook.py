@@ -9,8 +9,10 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
+from cockpit.core.finite import broken
 from cockpit.core.source import Source, Values
 from cockpit.panels import View
+from cockpit.panels.theme import ALARM
 from cockpit.plots.artist import Artist
 from cockpit.plots.deck import deck
 from cockpit.plots.reading import read
@@ -33,7 +35,7 @@ def html(source: Source, title: str | None = None, view: View | None = None) -> 
     except Exception as error:  # the library that draws is missing, or fails: numbers are better than nothing
         said = escape(str(error).partition("\n")[0])
         body = f"{_table(source)}<p style='color:#666'>No picture: {said}</p>"
-    return f"<div style='{BOX}'>{_heading(facts, title)}{body}</div>"
+    return f"<div style='{BOX}'>{_heading(source, facts, title)}{body}</div>"
 
 
 def html_of(source: Any) -> str:
@@ -41,9 +43,11 @@ def html_of(source: Any) -> str:
     return html(read(source))
 
 
-def _heading(facts: dict[str, Any], title: str | None) -> str:
+def _heading(source: Source, facts: dict[str, Any], title: str | None) -> str:
     state = facts["state"] or ""
     lamp = f" &nbsp; <b style='color:{COLOURS.get(state, '#222')}'>{escape(state)}</b>" if state else ""
+    if (end := broken(source)) is not None:
+        lamp += f" &nbsp; <b style='color:{ALARM}'>{end.word} since step {end.broken:,}</b>"
     return f"<div><b>{escape(title or facts['name'])}</b>{lamp} &nbsp; {escape(', '.join(told(facts)))}</div>"
 
 

@@ -15,9 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from cockpit.core.errors import CockpitError
+from cockpit.core.finite import broken
 from cockpit.core.ledger import ledger
 from cockpit.core.plain import plain
 from cockpit.core.source import Source
+from cockpit.core.spending import spending
 from cockpit.plots import costs, text
 from cockpit.plots.deck import LAST, Group, deck
 from cockpit.plots.summary import UNFINISHED, summary
@@ -52,7 +54,7 @@ class Screen:
         """Draw it as wide as the terminal is."""
         facts, groups = summary(self.run), _arranged(deck(self.run))
         about = list(_about(self.run, facts))
-        yield _heading(facts)
+        yield _heading(self.run, facts)
         yield _progress(facts, options)
         for line in about:
             yield Text(line, "dim", overflow="fold")
@@ -127,7 +129,10 @@ def line(facts: dict[str, Any]) -> str:
 def told(facts: dict[str, Any]) -> list[str]:
     """How far the run is, what everybody watches, and the time."""
     parts = [_place(facts)]
-    if facts["loss"] is not None:
+    since = facts["quantities"].get("Loss", {}).get("not_finite_since")
+    if since is not None:
+        parts.append(f"loss not finite since step {since:,}")
+    elif facts["loss"] is not None:
         parts.append(f"loss {text.short(facts['loss'])}")
     parts += [f"{name} {text.short(it['last'])}" for name, it in facts["metrics"].items() if it["last"] is not None]
     return parts + [part for part in (_timing(facts), facts["reason"]) if part]
@@ -140,11 +145,13 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _heading(facts: dict[str, Any]) -> Text:
+def _heading(run: Source, facts: dict[str, Any]) -> Text:
     state = facts["state"] or "in memory"
     heading = Text.assemble((text.printable(facts["name"]), "bold"), "  ", (state.upper(), STATES.get(state, "bold")))
     if facts["reason"]:
         heading.append(f"  {text.printable(facts['reason'])}", "red" if state == "crashed" else "")
+    if (end := broken(run)) is not None:
+        heading.append(f"  {end.word} since step {end.broken:,}", "bold red")
     return heading
 
 
@@ -185,7 +192,7 @@ def _about(run: Source, facts: dict[str, Any]) -> Iterator[str]:
     where = " on ".join(str(part) for part in (meta.get("device"), meta.get("host")) if part)
     started = meta.get("started")
     when = f"started {datetime.fromtimestamp(started):%Y-%m-%d %H:%M}" if isinstance(started, int | float) else None
-    for parts in ([*what, where], [when, _git(meta), meta.get("command")], [_watching(meta, facts)]):
+    for parts in ([*what, where], [when, _git(meta), meta.get("command")], [_watching(run, facts)]):
         said = ", ".join(text.printable(str(part)) for part in parts if part)
         if said:
             yield said
@@ -215,12 +222,10 @@ def _git(meta: Any) -> str | None:
     return f"git {str(git['commit'])[:10]}{branch}{' with changes' if git.get('dirty') else ''}"
 
 
-def _watching(meta: Any, facts: dict[str, Any]) -> str | None:
-    spent = facts["cost"]
+def _watching(run: Source, facts: dict[str, Any]) -> str | None:
+    meta, spent = run.metadata, facts["cost"]
     tracked = f"{spent['tracked']:,} steps tracked" if spent["tracked"] else None
-    share = f"{spent['share']:.1%} of the time" if spent["share"] is not None else None
-    if spent["allowed"] is not None and spent["used"] is not None:
-        share = f"{spent['used']:.1%} used"
+    share = spending(run).told or None
     size = (facts["quantities"].get("batch_size") or {}).get("last")
     batch = f"batches of {size:g}" if size is not None else None
     said = ", ".join(part for part in (meta.get("schedule"), tracked, share, batch) if part)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cockpit.core.finite import tail
 from cockpit.core.kinds import Kind
 from cockpit.core.ledger import WHOLE, TierCost, ledger
 from cockpit.core.source import Source, taken
@@ -36,9 +37,9 @@ def summary(run: Source) -> dict[str, Any]:
         "updated": updated,
         "elapsed": elapsed(run),
         "loss": _last(rows["Loss"]) if "Loss" in rows else None,
-        "metrics": {name: _numbers(rows[name]) for name in user},
+        "metrics": {name: _numbers(run, rows[name]) for name in user},
         "quantities": {
-            name: {"kind": run.kinds[name].value, "reading": found.reading, **_numbers(found)}
+            name: {"kind": run.kinds[name].value, "reading": found.reading, **_numbers(run, found)}
             for name, found in rows.items()
             if name not in user
         },
@@ -96,7 +97,7 @@ def _ours(name: str, known: set[Any]) -> bool:
     return name in known or name.split("[")[0] in CONTEXT
 
 
-def _numbers(found: Row) -> dict[str, Any]:
+def _numbers(run: Source, found: Row) -> dict[str, Any]:
     finite = found.values[np.isfinite(found.values)]
     return {
         "last": _last(found),
@@ -104,6 +105,7 @@ def _numbers(found: Row) -> dict[str, Any]:
         "min": float(finite.min()) if len(finite) else None,
         "max": float(finite.max()) if len(finite) else None,
         "not_finite": len(found.values) - len(finite),
+        "not_finite_since": tail(run, found.name).broken,
     }
 
 

@@ -39,7 +39,16 @@ class Pen:
             low, high = (f"{limit:g}" for limit in (row.counted.edges[0], row.counted.edges[-1]))
             bars = sparkline.bars(row.counted.counts, self.width - len(low) - len(high) - 2, self.ramp)
             return f"{low} {bars} {high}"
-        return sparkline.curve(row.steps, row.values, self.axis, self.width, self.ramp, self.log_steps)
+        drawn = sparkline.curve(row.steps, row.values, self.axis, self.width, self.ramp, self.log_steps)
+        return drawn[: self._columns(int(row.steps[-1]))] if row.over and drawn else drawn
+
+    def _columns(self, step: int) -> int:
+        """How many columns of a line lie before or at a step."""
+        begin, end, at = (float(one) for one in (self.axis[0], self.axis[-1], step))
+        if self.log_steps:
+            begin, end, at = 0.0, float(np.log1p(end - begin)), float(np.log1p(at - begin))
+        width = min(self.width, len(self.axis))
+        return max(int(np.ceil((at - begin) / max(end - begin, 1e-9) * width)), 1)
 
 
 def write(console: Console, title: str, source: Source, log_steps: bool = False) -> None:
@@ -147,4 +156,5 @@ def _numbers(row: Row) -> list[str]:
     known = row.values[~np.isnan(row.values)]  # of infinities alone the median is one of them, or nothing
     odd = known[0] if len(known) and (known == known[0]).all() else nan
     middle = np.median(finite) if len(finite) else odd
-    return [short(float(value)) for value in (row.values[0], middle, row.values[-1])]
+    said = [short(float(value)) for value in (row.values[0], middle, row.values[-1])]
+    return [*said[:2], "undefined"] if row.over else said

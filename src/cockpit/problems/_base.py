@@ -18,11 +18,11 @@ class Variant:
     """How a problem is set up. The defaults are ours; everything else is what older versions did, by choice or not."""
 
     validation: bool = True  # False: nothing is held out, all training data are trained on (DeepOBS 1.1)
-    order: str = "fresh"  # of mini-batches; "fixed": the same in every epoch (all TensorFlow versions)
+    order: str = "fresh"  # of mini-batches; "fixed": the same in every epoch (all TensorFlow versions); "study": theirs
     hessian: int = 0  # quadratic_deep: which matrix the k-th problem made in one process got
     label_leak: bool = False  # cifar100: images begin one byte early, their first pixel is the label
     held_out: bool = True  # False: the validation set of CIFAR-10 and SVHN is redrawn in every epoch, and trained on
-    augmented_eval: bool = False  # True: train-eval is taken from the shuffled, augmented stream (all older versions)
+    shuffled_eval: bool = False  # True: train-eval begins the seed's shuffled, augmented stream (all older versions)
     cut: bool = False  # True: SVHN ends after 64,000 images for training (DeepOBS 1.1)
     whole_eval: bool = False  # True: train-eval of tolstoi_char_rnn is all of the training text (DeepOBS 1.1)
 

@@ -125,7 +125,7 @@ def _variant(problem: str, new: bool, torch: bool, data: Mapping[str, Any]) -> d
     if not torch:
         variant["order"] = "fixed"
         variant |= {"label_leak": True} if problem.startswith("cifar100") else {}
-        variant |= {"augmented_eval": True} if problem.startswith(("cifar", "svhn", "imagenet")) else {}
+        variant |= {} if problem.startswith("tolstoi") else {"shuffled_eval": True}
         variant |= {"held_out": False} if new and problem.startswith(("cifar10_", "svhn")) else {}
         variant |= {"cut": True} if not new and problem.startswith("svhn") else {}
         variant |= {"whole_eval": True} if not new and problem.startswith("tolstoi") else {}

@@ -23,6 +23,7 @@ LARGEST = 256 << 20  # bytes
 
 _TEXTS = ("problem", "optimizer", "schedule", "source")
 _OPTIONAL = ("code",)  # texts that may be absent
+_RENAMED = {"augmented_eval": "shuffled_eval"}  # parts of a variant that older files name otherwise
 _KEPT = 100_000  # files that are remembered
 
 
@@ -135,7 +136,8 @@ def _result(data: dict[str, Any], file: Path) -> Result:
         given |= {name: numbers(given.get(name, ())) for name in ("batch_losses", "seconds")}
         given |= {name: int(given[name]) for name in ("seed", "batch_size", "epochs")}
         given |= {name: dict(given.get(name, {})) for name in ("hyperparameters", "variant")}
-        given["diverged"] = None if given.get("diverged") is None else int(given["diverged"])
+        given["variant"] = {_RENAMED.get(name, name): value for name, value in given["variant"].items()}
+        given |= {name: None if given.get(name) is None else int(given[name]) for name in ("diverged", "rule")}
         if odd := [name for name in _TEXTS if not isinstance(given.get(name, ""), str)]:
             raise TypeError(f"{odd[0]} is {given[odd[0]]!r}, not a text")
         if odd := [name for name in _OPTIONAL if not isinstance(given.get(name), str | None)]:

@@ -26,6 +26,7 @@ class Result:
     source: str = "cockpit"  # or "deepobs 1.1", "deepobs 1.2", ...
     complete: bool = True
     code: str | None = None  # a mark of the optimizer's code, where that is the user's own
+    rule: int | None = None  # the version of the optimizer's rule, where that is one of cockpit.optimizers
 
     @property
     def metric(self) -> str:

@@ -232,7 +232,7 @@ def relative(value: float, best: float, up: bool) -> float:
 
 def _identity(one: Result) -> str:
     rounded = {name: _rounded(value) for name, value in one.hyperparameters.items()}
-    fixed = [one.problem, one.optimizer, one.schedule, one.batch_size, one.epochs, one.source, one.code]
+    fixed = [one.problem, one.optimizer, one.schedule, one.batch_size, one.epochs, one.source, one.code, one.rule]
     return json.dumps([*fixed, rounded, one.variant], sort_keys=True, default=str)
 
 

@@ -13,6 +13,7 @@ export class Card {
     this.runs = runs; // the runs it shows where these are not the page's
     this.title = el("button", { class: "title", type: "button", disabled: !enlarge, onclick: () => this.enlarge() });
     this.question = el("span", { class: "question" });
+    this.alarm = el("span", { class: "alarm" });
     this.note = el("span", { class: "note" });
     this.reading = el("span", { class: "reading" });
     this.menu = el("details", { class: "menu" },
@@ -26,7 +27,7 @@ export class Card {
     this.tools = el("span", { class: "tools" }, files && this.menu, enlarge && button("expand", "Enlarge", () => this.enlarge()));
     this.root = el("article", { class: large ? "card large" : "card", tabindex: enlarge ? "0" : null },
       el("header", {}, this.title, el("span", { class: "middle" }, this.question),
-        el("span", { class: "says" }, this.note, this.reading), this.tools),
+        el("span", { class: "says" }, this.alarm, this.note, this.reading), this.tools),
       this.stage);
     this.enlarges = enlarge;
     this.chart = new Chart(this.plot, large);
@@ -39,6 +40,7 @@ export class Card {
     this.root.dataset.group = panel.group;
     write(this.title, panel.title);
     write(this.question, panel.question);
+    write(this.alarm, panel.alarm ?? "");
     write(this.note, panel.note ?? "");
     this.note.title = panel.note ?? "";
     this.question.title = panel.question;

@@ -71,7 +71,7 @@ function costs(spent, running) {
   if (!spent.tiers.length) {
     return el("p", { class: "muted", text: running ? "No tracked step was timed yet." : "The run does not say what its tracked steps cost beside plain ones: only a budget compares them. What each instrument takes by itself is below." });
   }
-  const part = spent.free ? "of the training time, free seconds too" : "of the training time";
+  const part = "of the cost";
   const titles = ["tier", "tracked steps", "now every", "ms more than a plain step", "the first", part];
   const head = el("tr", {}, ...titles.map((title) => el("th", { scope: "col", class: title === "tier" || title === part ? null : "number", text: title })));
   const most = Math.max(...spent.tiers.map((one) => one.share ?? 0)) || 1;
@@ -81,17 +81,17 @@ function costs(spent, running) {
 
 function account(spent) {
   const words = [];
-  if (spent.used !== null) words.push(`${percent(spent.used)} of the training time`);
   if (spent.spent !== null) words.push(`${number(spent.spent, 3)} s in all${spent.free ? `, ${number(spent.free, 3)} s of them free` : ""}`);
   if (spent.plain !== null) words.push(`a plain step takes ${number(spent.plain, 3)} ms`);
   if (spent.estimated) words.push("by the tracker's own clock, until a plain step is seen");
   const line = el("p", { class: "spent" });
   if (spent.allowed !== null && spent.used !== null) {
     const over = spent.used > 1.2 * spent.allowed ? "why" : null;
-    const label = `${percent(spent.used)} used of ${percent(spent.allowed)} allowed`;
+    const label = spent.said.replace(/^tracking /, "");
     line.append(el("meter", { min: 0, max: Math.max(spent.allowed, spent.used), "aria-label": label, value: spent.used }),
       el("strong", { class: over, text: label }));
-    words.shift();
+  } else if (spent.said) {
+    line.append(el("strong", { text: spent.said }));
   }
   line.append(el("span", { text: words.join(" \u00b7 ") }));
   return line;

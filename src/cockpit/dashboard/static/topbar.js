@@ -2,7 +2,7 @@
 
 import { byId, el, write } from "./dom.js";
 import { learnColours } from "./reading.js";
-import { duration, percent, whole } from "./format.js";
+import { duration, whole } from "./format.js";
 
 const WORDS = { running: "running", finished: "finished", crashed: "crashed", stale: "stale" };
 const HINTS = {
@@ -35,7 +35,10 @@ export function showHead(heads, now) {
   write(byId("fact-step"), head.steps ? `${whole(head.step)} / ${whole(head.steps)}` : whole(head.step));
   byId("progress").value = head.steps && head.step !== null ? Math.min((head.step + 1) / head.steps, 1) : 0;
   byId("progress").hidden = !head.steps;
-  write(byId("fact-cost"), percent(head.cost));
+  write(byId("fact-cost"), head.cost.short || "–");
+  byId("fact-cost").parentNode.title = `${head.cost.why || "not known yet"}: what watching adds to the training time`;
+  write(byId("run-broken"), head.broken ?? "");
+  byId("run-broken").hidden = !head.broken;
   showLamps(head.lamps);
   tick();
 }

@@ -4,6 +4,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from threading import local
 from typing import Any
 
 import torch
@@ -47,7 +48,16 @@ SIGNATURES: dict[str, list[Any]] = {
 }
 
 Witness = Callable[[Any, tuple[Any, ...]], None]  # is told which function was called, and with what
-_witnesses: list[Witness] = []
+
+
+class _Witnesses(local):
+    """Of the calls of one thread: what runs in another one is no part of what is written down."""
+
+    def __init__(self) -> None:
+        self.known: list[Witness] = []
+
+
+_witnesses = _Witnesses()
 
 
 class Pointers:
@@ -77,7 +87,7 @@ def call(name: str, *arguments: Any) -> None:
     """Call a loop; tensors are passed by their addresses."""
     function = _function(name)
     _make(function, arguments)
-    for witness in _witnesses:
+    for witness in _witnesses.known:
         witness(function, arguments)
 
 
@@ -111,11 +121,11 @@ def repeated(
 @contextmanager
 def witnessed(witness: Witness) -> Iterator[None]:
     """Tell of every call."""
-    _witnesses.append(witness)
+    _witnesses.known.append(witness)
     try:
         yield
     finally:
-        _witnesses.remove(witness)
+        _witnesses.known.remove(witness)
 
 
 def _make(function: Any, arguments: tuple[Any, ...]) -> None:

@@ -7,6 +7,7 @@ from torch import Tensor
 from cockpit.problems._base import Place, Splits, Variant
 from cockpit.problems.data.batches import Resident
 from cockpit.problems.data.splits import train_eval
+from cockpit.problems.data.study import OPERATION, WITHOUT_VALIDATION, Studied
 
 TRAIN, TEST, VALID = 42, 43, 44  # seeds
 POINTS_2D = 10_000
@@ -38,5 +39,8 @@ def centres(seed: int) -> Tensor:
 
 def noise(train: Tensor, valid: Tensor, test: Tensor, variant: Variant) -> Splits:
     """Splits of points without labels: the targets are zeros, [N]."""
-    trained, validated, tested = (Resident(points, torch.zeros(len(points))) for points in (train, valid, test))
+    operation = OPERATION if variant.validation else WITHOUT_VALIDATION
+    order = Studied(len(train), operation) if variant.order == "study" else None
+    trained = Resident(train, torch.zeros(len(train)), order=order)
+    validated, tested = (Resident(points, torch.zeros(len(points))) for points in (valid, test))
     return Splits(trained, train_eval(trained, tested), validated if variant.validation else None, tested)

@@ -1,0 +1,41 @@
+"""What a user names by an import path, ``package.module:Name``."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cockpit.core.errors import CockpitError
+
+
+def load(what: str, path: str, beside: Sequence[Path] = ()) -> Any:
+    """Import a thing by its path; modules are also looked for in some folders, then in the working directory."""
+    module, _, name = path.partition(":")
+    hint = "give it as package.module:Name"
+    try:
+        with _also(beside):
+            found = import_module(module)
+    except Exception as error:  # also what the user's own module raises
+        said = str(error) if isinstance(error, ImportError | ValueError) else f"{type(error).__name__}: {error}"
+        raise CockpitError(f"{what} {path!r} cannot be imported: {said}; {hint}") from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            where = getattr(found, "__file__", None)
+            lies = f" ({where})" if where else ""
+            raise CockpitError(f"{what} {path!r} cannot be imported: {module}{lies} has no {name!r}; {hint}")
+        found = getattr(found, part)
+    return found
+
+
+@contextmanager
+def _also(folders: Sequence[Path]) -> Iterator[None]:
+    """Look for modules in these folders and the working directory, too, after all other places."""
+    before = list(sys.path)
+    sys.path += [*(str(folder) for folder in folders), os.getcwd()]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
