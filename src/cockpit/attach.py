@@ -1,14 +1,16 @@
 """``watch``: attach to a model, its optimizer and its loss without a change to the training loop."""
 
+import atexit
 import logging
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import ReferenceType, WeakKeyDictionary, WeakSet, ref
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("cockpit")
 
 FIRST_ON_GPU = 0.3  # seconds: what the device loads when it computes something for the first time
+_open: WeakSet["Watch"] = WeakSet()  # with a run on disk
 _watched: WeakKeyDictionary[nn.Module, "ReferenceType[Watch]"] = WeakKeyDictionary()
 PATIENCE = 50  # tracked steps before one is recorded for replay, where no time is free: recording must pay
 
@@ -65,6 +68,7 @@ def watch(
     scaler: Any = None,
     step: int = 0,
     steps: int | None = None,
+    resume: bool | None = None,
     seed: int = 0,
     way: str | Mapping[str, str] = "auto",
 ) -> "Watch":
@@ -78,8 +82,8 @@ def watch(
         every: Track every so many steps, or a schedule step -> bool; None: as often as ``budget`` allows.
         budget: Share of the training time that tracking may cost, in (0, 1].
         grace: Seconds of tracking that are free at the start.
-        run: A folder for the run; None: ``runs/<time>-<model>``; False: memory only. A run that it already holds is
-            continued from ``step``; from 0, the new run takes its place.
+        run: A folder for the run; None: ``runs/<time>-<model>``; False: memory only. If it holds a run that is not
+            resumed, the new one goes beside it, to ``<folder>-2``.
         name: What to call the run; None: as its folder is called.
         batch_axis: Which axis of the model's inputs and outputs counts samples.
         batch_size: The number of samples of each backward pass, or a callable of the model's arguments, where it cannot
@@ -87,7 +91,8 @@ def watch(
         losses: For a model that returns its own loss: ``losses(output, *inputs)`` gives one loss per sample.
             By convention an entry ``losses`` of the model's output does the same.
         scaler: The gradient scaler of mixed precision; usually found without being told.
-        step: Number of the first step, for a run that is continued.
+        step: Number of the first step, for a run that is resumed.
+        resume: Whether the run in the folder goes on from ``step``; None: if ``step`` is not 0.
         steps: The step at which training will end, if known: the dashboard then shows the time that remains.
         seed: Seed of the estimators; the global random state is never touched.
         way: How statistics of individual gradients are computed, for all parameters or by their names (``*`` stands for
@@ -116,7 +121,9 @@ def watch(
     _watched[inner_model(model)] = ref(pit)
     if folder is not None:
         known = describe(model, optimizers, loss_fn, chosen, schedule, steps)
-        pit.record(folder, known if name is None else {**known, "name": str(name)})
+        pit.record(
+            folder, known if name is None else {**known, "name": str(name)}, step > 0 if resume is None else resume
+        )
     return pit
 
 
@@ -133,6 +140,7 @@ class Watch:
         settings: Settings,
         step: int,
     ) -> None:
+        self._process = os.getpid()
         self.step = step  #: number of the step under way
         self._first = step
         self._model, self._optimizers, self._loss_fn = model, optimizers, loss_fn
@@ -237,9 +245,12 @@ class Watch:
         """The run's folder; None if it is kept in memory only."""
         return None if self._recording is None else self._recording.folder
 
-    def record(self, folder: Path, metadata: dict[str, Any]) -> None:
-        """Write the run into a folder from now on."""
-        self._recording = Recording(folder, metadata, self._tracker, self._first)
+    def record(self, folder: Path, metadata: dict[str, Any], resume: bool = True) -> None:
+        """Write the run into a folder from now on; ``resume``: a run that it holds goes on."""
+        self._recording = Recording(folder, metadata, self._tracker, self._first, resume)
+        watched = ref(self)
+        self._recording.attend(lambda: None if (found := watched()) is None else found.step)
+        _open.add(self)
 
     def source(self) -> Recorded:
         """What was recorded so far as series, for panels and plots."""
@@ -251,14 +262,19 @@ class Watch:
         """Stop watching; no hook stays behind. Closing twice is fine."""
         self._end(None)
 
-    def _end(self, error: BaseException | None) -> None:
-        if self._closed:
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and not sys.is_finalizing():
+            self._end(None, closed=False)
+
+    def _end(self, error: BaseException | None, closed: bool = True) -> None:
+        if self._closed or self._process != os.getpid():  # a forked child has no part in the run
             return
         self._closed = True
         for work in (self._disarm, self._unhook, self._tracker.settle, self._drop_unfinished, self._tracker.close):
             self._carefully(work)  # a script goes on after its training, and saves what it trained
         if self._recording is not None:
-            self._carefully(partial(self._recording.close, error))
+            self._recording.reached(self.step)
+            self._carefully(partial(self._recording.close, error, closed))
         self._carefully(self._stop_showing)
 
     @entry
@@ -404,6 +420,13 @@ def _close_earlier(model: nn.Module) -> None:
         earlier.close()
         where = "" if earlier.folder is None else f" (run {earlier.folder})"
         log.warning("%s was being watched%s: that watch is closed, a new one begins", type(model).__name__, where)
+
+
+@atexit.register
+def _at_exit() -> None:
+    """What was tracked is written, however the script ends."""
+    for pit in list(_open):
+        pit._end(None, closed=False)
 
 
 def _disabled() -> bool:

@@ -102,6 +102,34 @@ class Measurements:
                 waiting.popleft()
         return not waiting
 
+    @property
+    def pending(self) -> bool:
+        """Whether a step that is over waits to be measured."""
+        waiting = self._waiting
+        try:
+            return bool(waiting) and waiting[0].end is not None
+        except IndexError:  # the training has just measured it
+            return False
+
+    @property
+    def late(self) -> bool:
+        """Whether a step that is over has waited longer than it would while training goes on."""
+        return self.pending and time.perf_counter() - self._waiting[0].since > 2 * LATE
+
+    def meanwhile(self) -> bool:
+        """Measure the steps that are over and whose numbers are there; True if some still wait."""
+        for entry in self._waiting:
+            if entry.end is not None:
+                entry.step.numbers.ask()
+        with np.errstate(all="ignore"):
+            together = self._complete(wait=False)
+            if len(together) > 1:
+                self._do_together(together)
+            elif together:
+                self._do(together[0])
+                self._waiting.popleft()
+        return self.pending
+
     def _complete(self, wait: bool) -> list[Waiting]:
         """The first steps that have ended and whose numbers are there."""
         found = []

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from cockpit.store.item import Attempt, Item, News
 
+UNCLOSED = "ended without close"  # why a run ended, where nobody said it
 Signature = tuple[object, ...]
 Head = tuple[int, int, int]  # attempt, step and layout of a frame
 

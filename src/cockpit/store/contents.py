@@ -12,11 +12,10 @@ import numpy as np
 
 from cockpit.core.errors import CockpitError
 from cockpit.store import framed, known, lock, sqlite, sqlite_reader
-from cockpit.store.backend import Reader, Signature
+from cockpit.store.backend import UNCLOSED, Reader, Signature
 from cockpit.store.columns import Columns
 from cockpit.store.item import Attempt, News
 
-UNCLOSED = "ended without close"
 TOLD = 5  # entries of the metadata that are named
 PATIENCE = 10  # times as long as a failed reading took, until the next
 READERS: dict[str, type[sqlite_reader.SqliteReader] | type[framed.FramedReader]] = {

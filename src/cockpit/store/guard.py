@@ -19,11 +19,13 @@ Result = TypeVar("Result")
 One = TypeVar("One", bound=Placed)
 
 
-def refusing(method: Callable[Concatenate[One, Given], Result]) -> Callable[Concatenate[One, Given], Result]:
+def refusing(
+    method: Callable[Concatenate[One, Given], Result],
+) -> Callable[Concatenate[One, Given], Result]:
     """Turn any error of a method into one that names the run and the cause."""
 
     @wraps(method)
-    def guarded(self: One, *args: Given.args, **extra: Given.kwargs) -> Result:
+    def guarded(self: One, /, *args: Given.args, **extra: Given.kwargs) -> Result:
         try:
             return method(self, *args, **extra)
         except Exception as error:
