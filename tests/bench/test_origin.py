@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+import linecache
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +20,7 @@ from tests.running import python
 
 from cockpit.bench import rates
 from cockpit.bench.optimizers import choose, named
-from cockpit.bench.origin import mark
+from cockpit.bench.origin import mark, problem_mark
 from cockpit.bench.runner import bench, train
 from cockpit.core.errors import CockpitError
 from cockpit.results import folder as results
@@ -51,10 +53,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     monkeypatch.syspath_prepend(tmp_path)
     written = []
 
-    def write(name: str, factor: float, said: str = "A comment", text: str = MINE) -> ModuleType:
+    def write(name: str, factor: float, said: str = "A comment", text: str = "") -> ModuleType:
         folder = tmp_path / f"version_{len(written)}"  # lines are remembered by their file
         folder.mkdir()
-        (folder / f"{name}.py").write_text(text % (said, said, factor, factor, factor))
+        (folder / f"{name}.py").write_text(text or MINE % (said, said, factor, factor, factor))
         monkeypatch.syspath_prepend(folder)
         sys.modules.pop(name, None)
         importlib.invalidate_caches()
@@ -120,9 +122,9 @@ def test_results_from_before_code_was_marked(tmp_path: Path) -> None:
     before = train(problem(), "SGD", lr=0.1, out=tmp_path)
     assert before.code is None
     (file,) = tmp_path.rglob("result.json")
-    file.write_text(file.read_text().replace(', "code": null', ""))
-    assert "code" not in file.read_text()
-    assert bench(problem(), "SGD", [42], lr=0.1, out=tmp_path) == [before]
+    known = json.loads(file.read_text())
+    file.write_text(json.dumps({name: known[name] for name in known if name not in ("code", "problem_code")}))
+    assert bench(problem(), "SGD", [42], lr=0.1, out=tmp_path) == [replace(before, problem_code=None)]
 
 
 @pytest.mark.parametrize("name", named())
@@ -161,6 +163,90 @@ def test_code_without_a_file() -> None:
         return space["make"]
 
     assert mark(made("1")) == mark(made("1")) != mark(made("2"))
+
+
+def run(text: str, **space: Any) -> Any:
+    exec(text, space)
+    return space["make"]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("def make(x):\n    return {}", (1, 2)),
+        ("make = lambda x: {}", (1, 2)),
+        ("def make(x, *, lr={}):\n    return x", (1, 2)),
+        ("def make(x, betas={}):\n    return x", ((0.9, 0.9), (0.9, 0.8))),
+        ("def make({}):\n    return 1", ("a, b", "b, a")),
+        ("class make:\n    @staticmethod\n    def step():\n        return {}", (1, 2)),
+        ("class make:\n    @property\n    def rate(self):\n        return {}", (1, 2)),
+        ("class make:\n    rate = {}", (1, 2)),
+    ],
+)
+def test_code_whose_lines_are_those_of_another(text: str, values: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Python 3.13 on the lines of ``python -c`` stand under the name that everything made from a text has."""
+    lines = (text.format("0") + "\n").splitlines(keepends=True)
+    monkeypatch.setitem(linecache.cache, "<string>", (1, None, lines, "<string>"))
+    one, two = (text.format(value) for value in values)
+    assert mark(run(one)) == mark(run(one)) != mark(run(two))
+    inside = dict(vars(sys.modules[__name__]))  # a class is then looked for in this file
+    assert mark(run(one, **inside)) != mark(run(two, **inside))
+
+
+def test_two_lambdas_in_one_line() -> None:
+    one, two = (lambda: 1), (lambda: 2)
+    assert mark(one) != mark(two)
+
+
+def test_a_class_keeps_its_mark_when_it_is_used() -> None:
+    """Torch replaces ``step`` of a class by one that calls hooks when its first instance is made."""
+    text = "class make(torch.optim.SGD):\n    def step(self, closure=None):\n        return {}"
+    kind, other = (run(text.format(value), torch=torch) for value in (1, 2))
+    before = mark(kind)
+    kind([torch.nn.Parameter(torch.zeros(1))])
+    assert mark(kind) == before != mark(other)
+
+
+OWN = """
+import torch
+from torch import nn
+from cockpit.problems import Problem, Splits
+from cockpit.problems.data.batches import Resident
+
+def line(seed):  # {}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Linear(2, 1)
+
+def points(place, variant):
+    x = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
+    held = Resident(x, {} * x.sum(1, keepdim=True))
+    return Splits(held, held, None, held)
+
+def losses(outputs, targets):
+    return (outputs - targets).square().sum(1)
+
+slope = Problem("slope", "a line", line, points, losses, batch_size=8, epochs=3, target={})
+"""
+
+
+def test_code_of_a_problem_that_has_changed_is_refused(module: Write, tmp_path: Path) -> None:
+    told = {"lr": 0.1, "out": tmp_path / "runs"}
+    before = train(module("own", 2, text=OWN.format("A comment", 2, 0.5)).slope, "SGD", **told)
+    again = train(module("own", 2, text=OWN.format("Another", 2, 0.5)).slope, "SGD", **told)
+    assert again == before
+    with pytest.raises(CockpitError, match=r"the code of slope was another .*or --again"):
+        train(module("own", 2, text=OWN.format("Another", 1, 0.5)).slope, "SGD", **told)
+    built_in = train("two_d_beale", "SGD", lr=1e-4, epochs=1, batch_size=100, out=tmp_path / "runs")
+    assert built_in.problem_code is None
+
+
+def test_a_problem_counts_with_what_it_binds() -> None:
+    make = run("def make(seed, wide): return seed")
+    task = problem(model=partial(make, wide=1))
+    assert problem_mark(task) == problem_mark(replace(task, summary="said otherwise", target=1.0))
+    others = [replace(task, l2=0.5), replace(task, model=partial(make, wide=2)), replace(task, losses=make)]
+    assert len({problem_mark(one) for one in (task, *others)}) == 4
 
 
 def test_a_mark_is_the_same_in_every_process(tmp_path: Path) -> None:

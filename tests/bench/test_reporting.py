@@ -59,6 +59,20 @@ def test_formats(runs: Path, tmp_path: Path, format: str) -> None:
         assert len(json.loads(written)["rows"]) == 2
 
 
+def test_only_some_and_all(runs: Path) -> None:
+    folder.write(made("Momentum", schedule="cosine"), runs / "more")
+    rows = json.loads(call("table", "--format", "json", "--schedule", "cosine").output)["rows"]
+    assert [row["optimizer"] for row in rows] == ["Momentum"]
+    rows = json.loads(call("table", "--format", "json", "--optimizer", "SGD", "--all").output)["rows"]
+    assert [(row["rank"], row["hyperparameters"]["lr"]) for row in rows] == [(1, 0.1), (2, 1.0)]
+    call("plot", "--schedule", "cosine", "-o", "a.tex")
+    assert "Adam" not in Path("a.tex").read_text()
+    assert (
+        "unknown schedule in these results 'linear'"
+        in call("plot", "--schedule", "linear", "-o", "a.tex", code=2).output
+    )
+
+
 def test_an_empty_place_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COCKPIT_RUNS", raising=False)
@@ -138,7 +152,7 @@ def test_import_of_the_authors_tables(tmp_path: Path, monkeypatch: pytest.Monkey
     some = [one for one in baselines() if one.problem == "quadratic_deep" and one.optimizer == "SGD"]
     monkeypatch.setattr("cockpit.results.deepobs.baseline_tables", lambda *files: some)
     call("import", PUBLISHED / "deepobs_baseline_runs.csv.gz", "-o", tmp_path)
-    shown = call("table", tmp_path, "--mode", "most", "--published").output
+    shown = call("table", tmp_path, "--published").output
     assert "87.40 ± 0.16  87.40 [5.2]   51.1" in shown
 
 

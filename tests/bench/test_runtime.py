@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.bench import runner
+from cockpit.bench import runtime
 from cockpit.bench.optimizers import Choice, choose
 from cockpit.bench.runtime import Runtime, estimate
 from cockpit.core.errors import CockpitError
@@ -43,7 +43,7 @@ def test_problem_and_numbers_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> N
         asked.append((problem, choice.name, *numbers))
         return 2.0 if choice.name == "Adam" else 1.0
 
-    monkeypatch.setattr(runner, "train_seconds", train_seconds)
+    monkeypatch.setattr(runtime, "train_seconds", train_seconds)
     assert estimate(choose("Adam")).ratio_mean == 2
     assert len(asked) == 12
     assert set(asked) == {("mnist_mlp", name, 3, 128, None, None) for name in ("SGD", "Adam")}

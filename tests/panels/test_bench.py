@@ -13,7 +13,7 @@ from cockpit.panels._base import Spec
 from cockpit.panels.bench import Curve, End, Grid, Measure, curves, final, palette, sensitivity, speed
 from cockpit.panels.theme import QUIET, RUNS
 
-LOSS = Measure("test loss", rises=False, start=2.0)
+LOSS = Measure("test loss", rises=False)
 ACCURACY = Measure("test accuracy (%)", rises=True)
 
 
@@ -99,7 +99,7 @@ def test_nothing_to_see() -> None:
 
 
 def test_sensitivity() -> None:
-    ends = [np.array([1.0, 2.0]), np.array([math.nan, 0.5]), np.array([5.0, 0.6]), np.array([0.4])]
+    ends = [np.array([1.0, 2.0]), np.array([math.nan, 0.5]), np.array([math.nan, 0.6]), np.array([0.4])]
     panel = sensitivity("p", [Grid("SGD", [1e-3, 1e-2, 0.1, 1.0], ends)], LOSS)
     strict(panel)
     assert [row["v"] for row in panel.datasets["means"]] == [1.5, None, None, 0.4]  # the line breaks

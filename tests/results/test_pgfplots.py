@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -55,11 +56,15 @@ def test_long_curves_are_thinned() -> None:
 
 
 def test_sensitivity() -> None:
-    source = rate_sensitivity([*several(rates=(0.01, 0.1, 1.0)), made("SGD", [2.0], lr=10.0, diverged=1)])
+    runs = [made(losses=[2.0, end], lr=rate) for rate, end in ((0.01, 1.0), (0.1, 0.5), (1.0, 2.5), (10.0, math.nan))]
+    source = rate_sensitivity([*runs[:3], replace(runs[3], diverged=1)])
     assert check(source) == ["document", "tikzpicture", "groupplot"]
-    assert "xmode=log" in source
-    assert "(10,0)" in source
-    assert "(0.01,1)" in source
+    assert "xmode=log, ymin=0.475, ymax=1.025, xlabel={lr}, ylabel={test loss}" in source
+    assert "unbounded coords=jump] coordinates {(0.01,1) (0.1,0.5) (1,nan) (10,nan)}" in source
+    assert "only marks, mark size=0.8pt] coordinates {(0.01,1) (0.1,0.5)}" in source
+    assert "mark=x, thick] coordinates {(1,1.025) (10,1.025)}" in source  # worse than at the start, and diverged
+    assert "ymode=log" in rate_sensitivity([made(losses=[9.0, end], lr=end) for end in (0.001, 1.0)])
+    check(rate_sensitivity([replace(runs[3], diverged=1)]))
 
 
 def test_the_authors_baselines() -> None:
@@ -79,7 +84,7 @@ def test_baselines_and_published_figures() -> None:
     assert "mark=diamond" not in learning_curves(full)
     behind = rate_sensitivity(several(("Adam",)), baselines=old)
     check(behind)
-    assert "gray, dashed, mark=*" in behind
+    assert "gray, dashed, unbounded coords=jump" in behind
 
 
 def test_settings_that_differ_in_more_are_not_joined() -> None:
@@ -87,8 +92,8 @@ def test_settings_that_differ_in_more_are_not_joined() -> None:
         replace(one, hyperparameters={"lr": 0.1 * (place + 1), "k": place})
         for place, one in enumerate(several(("SGD",)))
     ]
-    assert "only marks" in rate_sensitivity(runs)
-    assert "only marks" not in rate_sensitivity(several())
+    assert "jump" not in rate_sensitivity(runs)
+    assert "jump" in rate_sensitivity(several())
 
 
 def test_nothing_to_draw() -> None:

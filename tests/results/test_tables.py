@@ -8,7 +8,7 @@ import pytest
 from tests.results.samples import made, several
 
 from cockpit.core.errors import CockpitError
-from cockpit.results.tables import by_problem, shown, table, unit
+from cockpit.results.tables import by_problem, only, shown, table, unit
 
 
 def test_the_best_setting_of_each() -> None:
@@ -90,6 +90,25 @@ def test_settings_name_what_is_special() -> None:
 )
 def test_numbers(metric: str, value: float, text: str) -> None:
     assert shown(metric, value) == text
+
+
+def test_all_settings() -> None:
+    found = table(several(rates=(1.0, 0.1)), every=True)
+    listed = [(one.optimizer, one.rank, one.hyperparameters["lr"]) for one in found.listed]
+    assert listed == [("Adam", 1, 0.1), ("Adam", 2, 1.0), ("SGD", 1, 0.1), ("SGD", 2, 1.0)]
+    assert found.cells["fmnist_2c2d", "Adam"] == found.listed[0]
+    assert table(several(rates=(1.0, 0.1))).listed == (found.listed[0], found.listed[2])
+
+
+def test_only_some() -> None:
+    runs = [made("SGD"), made("SGD", schedule="cosine"), made("Adam", schedule="cosine")]
+    assert only(runs) == runs
+    assert only(runs, ["cosine"]) == runs[1:]
+    assert only(runs, ["cosine"], ["SGD"]) == [runs[1]]
+    with pytest.raises(CockpitError, match="unknown schedule in these results 'cosin'; did you mean 'cosine'"):
+        only(runs, ["cosin"])
+    with pytest.raises(CockpitError, match="unknown optimizer in these results 'SDG'"):
+        only(runs, optimizers=["SDG"])
 
 
 def test_units() -> None:

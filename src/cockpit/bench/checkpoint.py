@@ -18,6 +18,7 @@ from cockpit.store.lock import Busy, Lock, Pulse, host
 
 ROOM = ".resume"  # hidden, so that no list of runs looks into it
 STATE = "state.pt"
+_MARKED = {"code": "optimizer", "problem_code": "problem"}  # marks of a user's code, and what they are of
 
 
 def read_result(folder: Path) -> Result | None:
@@ -89,7 +90,8 @@ def clear(folder: Path) -> None:
 def fit(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse what was kept of a run with other settings."""
     found, wanted = plain(found), plain(wanted)
-    differing = [key for key in wanted if found.get(key) != wanted[key]]
+    known = [key for key in wanted if key != "problem_code" or found.get(key)]  # which older results do not have
+    differing = [key for key in known if found.get(key) != wanted[key]]
     if differing:
         told = "; ".join(_told(key, found.get(key), wanted) for key in differing)
         raise CockpitError(
@@ -98,8 +100,9 @@ def fit(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> No
 
 
 def _told(key: str, found: Any, wanted: Mapping[str, Any]) -> str:
-    if key == "code":
-        return f"the code of {wanted['optimizer']} was another (mark {found or 'none'}, now {wanted[key] or 'none'})"
+    if key in _MARKED:
+        name = wanted[_MARKED[key]]
+        return f"the code of {name} was another (mark {found or 'none'}, now {wanted[key] or 'none'})"
     if key == "rule":
         old, new = (f"version {one}" if one else "torch's" for one in (found, wanted[key]))
         return f"the rule of {wanted['optimizer']} was {old}, is {new}"

@@ -7,6 +7,7 @@ import click
 
 from cockpit.bench.catalogue import list_optimizers
 from cockpit.bench.reporting import COMMANDS
+from cockpit.bench.sweep.commands import COMMANDS as SWEEPS
 
 FIRST_SEED = 42
 
@@ -16,7 +17,9 @@ def bench() -> None:
     """Compare optimizers on standard problems."""
 
 
-@bench.command(epilog="PROBLEM is a name of `cockpit bench list`, or a group of them: small, large, modern, all.")
+@bench.command(
+    epilog="PROBLEM: a name of `cockpit bench list`, a group (small, large, modern, all), or package.module:problem."
+)
 @click.argument("problem")
 @click.option("--optimizer", "-o", default="SGD", show_default=True, help="A name, or package.module:Class.")
 @click.option("--lr", type=float, help="Learning rate; otherwise the optimizer's own.")
@@ -73,5 +76,5 @@ def list_problems(data_dir: Path | None, as_json: bool) -> None:
     show(data_dir, as_json)
 
 
-for command in (list_optimizers, *COMMANDS):
+for command in (list_optimizers, *COMMANDS, *SWEEPS):
     bench.add_command(command)

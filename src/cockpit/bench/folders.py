@@ -1,14 +1,18 @@
 """Where a run lies: ``<out>/<problem>/<optimizer>/<settings>/seed_<S>``; readable, stable, safe on every disk."""
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 LONGEST = 160  # characters of a folder's name
+
+
+def default_folder() -> Path:
+    """Where results are unless told otherwise."""
+    return Path(os.environ.get("COCKPIT_RUNS") or "runs") / "bench"
 
 
 def run_folder(
@@ -34,6 +38,8 @@ def safe(text: str) -> str:
 
 def _text(name: str, value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool) and name == "lr":
+        import numpy as np  # the command line needs only the default folder
+
         return np.format_float_scientific(float(value), trim="-", exp_digits=2)
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)

@@ -8,7 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cockpit import problems
 from cockpit.core.errors import CockpitError
+from cockpit.problems._base import Problem
 
 
 def load(what: str, path: str, beside: Sequence[Path] = ()) -> Any:
@@ -27,6 +29,18 @@ def load(what: str, path: str, beside: Sequence[Path] = ()) -> Any:
             lies = f" ({where})" if where else ""
             raise CockpitError(f"{what} {path!r} cannot be imported: {module}{lies} has no {name!r}; {hint}")
         found = getattr(found, part)
+    return found
+
+
+def problem(name: str | Problem, beside: Sequence[Path] = ()) -> Problem:
+    """A problem by its name, or by an import path where it is a user's own."""
+    if not isinstance(name, str):
+        found: Any = name
+    else:
+        found = load("problem", name, beside) if ":" in name else problems.get(name)
+    if not isinstance(found, Problem):
+        said = f"{name} is" if isinstance(name, str) else "problem is"
+        raise CockpitError(f"{said} {found!r}; give a cockpit.problems.Problem, or a name of `cockpit bench list`")
     return found
 
 

@@ -11,7 +11,7 @@ from torch import device
 from torch.optim import Optimizer
 
 from cockpit import problems
-from cockpit.bench import rates
+from cockpit.bench import importing, origin, rates
 from cockpit.bench.folders import run_folder
 from cockpit.bench.optimizers import Choice, choose
 from cockpit.bench.seeds import ORDERS
@@ -49,6 +49,7 @@ class Plan:
     compile: bool | str
     log_interval: int
     extras: Mapping[str, Any]  # what differs from the problem's own, by the names that a folder has
+    problem_code: str | None = None  # a mark of the problem's code, where that is the user's own
 
     @property
     def title(self) -> str:
@@ -76,6 +77,8 @@ class Plan:
             log_interval=self.log_interval,
             complete=False,
             code=self.choice.code,
+            problem_code=self.problem_code,
+            target=self.problem.target,
             rule=self.choice.rule,
         )
 
@@ -83,7 +86,7 @@ class Plan:
         """What must be the same for a run to be continued."""
         known = asdict(self.result())
         names = ("problem", "optimizer", "hyperparameters", "seed", "batch_size", "epochs", "schedule", "variant")
-        return {name: known[name] for name in (*names, "log_interval", "code", "rule")}
+        return {name: known[name] for name in (*names, "log_interval", "code", "rule", "problem_code")}
 
 
 def make_plan(
@@ -103,9 +106,7 @@ def make_plan(
 ) -> Plan:
     """Look everything up and check it."""
     variant = variant or Variant()
-    own = problems.get(problem) if isinstance(problem, str) else problem
-    if not isinstance(own, Problem):
-        raise CockpitError(f"problem is {problem!r}; give a name or a cockpit.problems.Problem")
+    own = importing.problem(problem)
     if own.name in problems.names() and not _same(own, problems.get(own.name)):
         raise CockpitError(f"{own.name} is the name of another problem, whose runs are known by it; give yours its own")
     _check_variant(variant, own.name)
@@ -127,6 +128,7 @@ def make_plan(
         compile,
         log_interval,
         _extras(own, number, size, schedule, variant, adapted.l2, amp, compile),
+        None if own.name in problems.names() else origin.problem_mark(own),
     )
 
 

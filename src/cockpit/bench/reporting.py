@@ -1,12 +1,13 @@
 """Commands that read results: tables, figures, imports, and what an optimizer costs; light until they run."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from cockpit.bench.folders import default_folder, run_folder
 
 if TYPE_CHECKING:
     from cockpit.results.result import Result
@@ -20,28 +21,40 @@ _folders = click.argument("folders", nargs=-1, type=_path, metavar="[FOLDER]..."
 _problem = click.option("--problem", "problems", multiple=True, help="Only this one; may be given several times.")
 _mode = click.option(
     "--mode",
-    type=click.Choice(["final", "best", "most"]),
-    default="final",
+    type=click.Choice(["shared", "final", "best", "most"]),
+    default="shared",
     show_default=True,
-    help="Which setting of an optimizer counts: the best at the end, the best at any epoch, the one with most seeds.",
+    help="Which setting of an optimizer counts: the best at the end over the seeds that all settings have, over those "
+    "that each has, the best at any epoch, the one with most seeds.",
 )
 _published = click.option("--published", is_flag=True, help="Show published figures beside.")
+_schedule = click.option("--schedule", "schedules", multiple=True, help="Only this schedule; repeatable.")
+_optimizer = click.option("--optimizer", "-O", "optimizers", multiple=True, help="Only this optimizer; repeatable.")
 
 
 @click.command(epilog=FOLDER)
 @_folders
 @_problem
+@_optimizer
+@_schedule
 @click.option("--format", type=click.Choice(FORMATS), default="text", show_default=True)
 @_mode
 @_published
+@click.option("--all", "every", is_flag=True, help="List all settings, the best of each optimizer first.")
 @click.option("--out", "-o", type=_path, help="Write to this file.")
 def table(
-    folders: tuple[Path, ...], problems: tuple[str, ...], format: str, mode: Any, published: bool, out: Path | None
+    folders: tuple[Path, ...],
+    problems: tuple[str, ...],
+    optimizers: tuple[str, ...],
+    schedules: tuple[str, ...],
+    format: str,
+    out: Path | None,
+    **options: Any,
 ) -> None:
     """Tabulate performance, speed and hyperparameters."""
     from cockpit.results import formats, tables
 
-    found = tables.table(_given(folders), problems or None, mode=mode, published=published)
+    found = tables.table(tables.only(_given(folders), schedules, optimizers), problems or None, **options)
     if format == "text" and out is None:
         click.echo(formats.text(found, _width()), nl=False)
     elif out is None:
@@ -54,6 +67,8 @@ def table(
 @_folders
 @click.option("--kind", type=click.Choice(KINDS), default="curves", show_default=True)
 @_problem
+@_optimizer
+@_schedule
 @click.option(
     "--baselines", multiple=True, type=_path, help="Results to draw behind: a folder, or a table of runs (.csv)."
 )
@@ -67,14 +82,17 @@ def plot(
     folders: tuple[Path, ...],
     kind: str,
     problems: tuple[str, ...],
+    optimizers: tuple[str, ...],
+    schedules: tuple[str, ...],
     baselines: tuple[Path, ...],
     out: Path,
     **options: Any,
 ) -> None:
     """Draw learning curves, sensitivity, speed, or how runs ended."""
     from cockpit.plots.bench import figure
+    from cockpit.results.tables import only
 
-    results, behind = _apart(_given(folders))
+    results, behind = _apart(only(_given(folders), schedules, optimizers))
     made = figure(results, kind, out, behind + _read(baselines), problems=problems or None, **options)
     click.echo(f"{made}  {made.stat().st_size:,} bytes")
 
@@ -88,7 +106,6 @@ def import_(source: Path, out: Path) -> None:
     SOURCE is a folder or a JSON file of DeepOBS, or a table of its baselines (..._runs.csv or .csv.gz, with
     ..._curves.csv beside it).
     """
-    from cockpit.bench.folders import run_folder
     from cockpit.core.errors import CockpitError
     from cockpit.results import folder
 
@@ -135,11 +152,6 @@ def runtime(optimizer: str, lr: float | None, settings: Sequence[str], data_dir:
 
 
 COMMANDS: list[click.Command] = [table, plot, import_, runtime]
-
-
-def default_folder() -> Path:
-    """Where results are unless told otherwise."""
-    return Path(os.environ.get("COCKPIT_RUNS") or "runs") / "bench"
 
 
 def _given(folders: Sequence[Path]) -> "list[Result]":

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ import torch
 
 from cockpit.bench import checkpoint, precision
 from cockpit.bench.evaluation import check_sizes
+from cockpit.bench.folders import default_folder
 from cockpit.bench.optimizers import Choice
 from cockpit.bench.plan import Chosen, Plan, make_plan
 from cockpit.bench.progress import Progress, Silent
 from cockpit.bench.randomness import TRAINING, seed_phase, unchanged
-from cockpit.bench.reporting import default_folder
 from cockpit.bench.run import Run, on_device, timed
 from cockpit.bench.seeds import epoch_generators, model_seed
 from cockpit.bench.together import Group, groups
@@ -24,6 +24,7 @@ from cockpit.core.errors import CockpitError
 from cockpit.problems._base import Place, Problem, Splits, Variant
 from cockpit.problems.data.fetch import default_place
 from cockpit.quantities import resolve
+from cockpit.results import folder as results
 from cockpit.results.result import Result
 
 
@@ -103,6 +104,9 @@ class Session:
         if found is None or not found.complete:
             return None
         checkpoint.fit(folder, {key: getattr(found, key) for key in plan.settings()}, plan.settings())
+        if found.target != plan.problem.target:
+            found = replace(found, target=plan.problem.target)
+            results.write(found, folder)
         self.progress.end(f"{folder}: already there; --again trains it anew")
         return found
 
@@ -195,7 +199,7 @@ def _check(seeds: Any, watch: str | None, every: Any, place: Any) -> None:
     if every is not None and (watch is None or not isinstance(every, int) or isinstance(every, bool) or every < 1):
         raise CockpitError(f"every is {every!r}; give a number of steps, 1 or more, and with watch what to measure")
     if not isinstance(place, Place | None):
-        raise CockpitError(f"place is {place!r}; give a cockpit.problems._base.Place(folder)")
+        raise CockpitError(f"place is {place!r}; give a cockpit.problems.Place(folder)")
 
 
 def train_seconds(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from cockpit.bench.optimizers import Choice, choose
+from cockpit.bench.runner import train_seconds
 from cockpit.core.errors import CockpitError
 from cockpit.problems._base import Place
 
@@ -70,8 +71,6 @@ def estimate(
     """
 
     def train_problem(choice: Choice) -> float:
-        from cockpit.bench.runner import train_seconds
-
         return train_seconds(problem, choice, epochs, batch_size, place, device)
 
     return compare(optimizer, against or choose("SGD"), train or train_problem, runs)

@@ -69,8 +69,8 @@ def chosen(problem: str) -> tuple[str, ...]:
     """The problems that a name means."""
     if problem in GROUPS:
         return problems.group(problem)
-    if problem not in problems.names():
-        raise unknown("problem", problem, [*problems.names(), *GROUPS])
+    if problem not in problems.names() and ":" not in problem:
+        raise unknown("problem", problem, [*problems.names(), *GROUPS, "package.module:problem"])
     return (problem,)
 
 

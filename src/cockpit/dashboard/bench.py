@@ -28,10 +28,8 @@ def bench(fleet: Fleet, query: Query, panel: Any) -> dict[str, Any]:
         "problem": chosen,
         "said": _said(found.problems, own, old),
         "titles": [_title(title, here) for title in TITLES],
-        "rows": [*map(_row, _cells(own, "final")), *map(_row, _cells(old, "most"))],
-        "panels": [panel(one, query) for one in panels(front, behind, chosen, "final" if own else "most")]
-        if here
-        else [],
+        "rows": [*map(_row, _cells(own, "shared")), *map(_row, _cells(old, "shared"))],
+        "panels": [panel(one, query) for one in panels(front, behind, chosen)] if here else [],
     }
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -38,7 +37,7 @@ class Grid:
 
     name: str
     values: Sequence[float]
-    ends: Sequence[Values]  # for each value those of all seeds; NaN: diverged
+    ends: Sequence[Values]  # for each value those of all seeds; NaN: diverged, or worse than at the start
     reference: bool = False
     joined: bool = True  # a line goes through the means: nothing else differs
 
@@ -62,7 +61,6 @@ class Measure:
 
     title: str  # with the unit: "test accuracy (%)"
     rises: bool
-    start: float | None = None  # before training: what is worse is as bad as a divergence
     published: str = "published"  # what a published figure is called
     colours: Mapping[str, tuple[str, list[float]]] = field(default_factory=dict)  # see palette
 
@@ -114,7 +112,7 @@ def sensitivity(
     data: dict[str, list[Row]] = {"means": [], "seeds": [], "edge": []}
     for grid in found:
         for value, ends in zip(grid.values, grid.ends, strict=True):
-            good = _bearable(ends, measure)
+            good = np.isfinite(ends)
             same = {"x": value, "k": grid.name}
             mean = float(ends.mean()) if len(ends) and good.all() else None  # where a line breaks
             data["means"] += [{**same, "v": mean}] if grid.joined else []
@@ -222,14 +220,6 @@ def _late(found: Sequence[Curve], last: int) -> list[Values]:
         lowest = np.nanmin(one.mean[begin:], initial=np.inf)
         seen += [np.maximum(edge[begin:], lowest) if lowest > 0 else edge[begin:] for edge in edges]
     return seen
-
-
-def _bearable(ends: Values, measure: Measure) -> Any:
-    """Which ends are finite and not worse than the start."""
-    finite = np.isfinite(ends)
-    if measure.start is None or measure.rises:
-        return finite
-    return finite & (np.where(finite, ends, np.inf) <= measure.start)
 
 
 def _said(found: Sequence[Curve], marked: bool, diverged: bool) -> Notes:

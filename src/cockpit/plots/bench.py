@@ -33,7 +33,7 @@ class Scene:
 
     results: list[Result]
     baselines: list[Result] = field(default_factory=list)
-    mode: Mode = "final"
+    mode: Mode = "shared"
     published: bool = False
     hyperparameter: str = "lr"  # of a sensitivity
 
@@ -43,14 +43,14 @@ class Scene:
         return [best_setting(self.results, problem, optimizer, self.mode) for optimizer in held]
 
     def behind(self, problem: str) -> list[Setting]:
-        """The baselines on a problem: of each optimizer the setting with the most seeds."""
+        """The best baseline of each optimizer on a problem."""
         held = by_problem(self.baselines).get(problem, ())
-        return [best_setting(self.baselines, problem, optimizer, "most") for optimizer in held]
+        return [best_setting(self.baselines, problem, optimizer) for optimizer in held]
 
-    def measure(self, metric: str, start: float | None = None) -> Measure:
+    def measure(self, metric: str) -> Measure:
         """How a metric is shown; an optimizer has one colour in all panels."""
         names = sorted({one.optimizer for one in self.results}, key=str.lower)
-        return Measure(unit(metric), rises(metric), start, colours=palette(names))
+        return Measure(unit(metric), rises(metric), colours=palette(names))
 
 
 def figure(
@@ -60,7 +60,7 @@ def figure(
     baselines: Iterable[Result] = (),
     *,
     problems: Sequence[str] | None = None,
-    mode: Mode = "final",
+    mode: Mode = "shared",
     published: bool = False,
     hyperparameter: str = "lr",
     title: str = "",
@@ -95,7 +95,7 @@ def figure(
 
 
 def panels(
-    results: Iterable[Result], baselines: Iterable[Result] = (), problem: str | None = None, mode: Mode = "final"
+    results: Iterable[Result], baselines: Iterable[Result] = (), problem: str | None = None, mode: Mode = "shared"
 ) -> list[Panel]:
     """All panels of a problem; None: of all problems, kind by kind."""
     scene = Scene(list(results), list(baselines), mode, published=True)
@@ -103,7 +103,7 @@ def panels(
     return [panel for kind in KINDS for one in held for panel in _PANELS[kind](scene, one)]
 
 
-def screen(results: Iterable[Result], baselines: Iterable[Result] = (), mode: Mode = "final") -> list[dict[str, Any]]:
+def screen(results: Iterable[Result], baselines: Iterable[Result] = (), mode: Mode = "shared") -> list[dict[str, Any]]:
     """The same for a page: ``{"id", "title", "note", "spec"}``; a specification holds its data, but not the title."""
     found = panels(results, baselines, mode=mode)
     return [{"id": one.id, "title": one.title, "note": one.note, "spec": _alone(one)} for one in found]
@@ -178,14 +178,13 @@ def _sensitivity(scene: Scene, problem: str) -> list[Panel]:
     grids += [_grid(scene.results, problem, one, name) for one in having(scene.results, problem, name)]
     grids = [grid for grid in grids if grid.values]
     some = next(one for one in settings(scene.results) if one.problem == problem)
-    begins = [one.curves[some.metric][0] for one in some.results if one.curves.get(some.metric)]
-    measure = scene.measure(some.metric, _factor(some.metric) * begins[0] if begins else None)
+    measure = scene.measure(some.metric)
     return [bench.sensitivity(f"{problem} · sensitivity", grids, measure, name, slug(f"sensitivity-{problem}"))]
 
 
 def _grid(results: Sequence[Result], problem: str, optimizer: str, name: str, behind: bool = False) -> bench.Grid:
     points = [one for one in sensitivity(results, problem, optimizer, name) if one.value > 0 and one.setting.finished]
-    ends = [_factor(one.setting.metric) * one.setting.finals() for one in points]
+    ends = [_factor(one.setting.metric) * one.ends for one in points]
     label = _behind(points[0].setting) if behind and points else optimizer
     return bench.Grid(label, [one.value for one in points], ends, behind, joined(points, name))
 
@@ -206,9 +205,12 @@ def _ends(scene: Scene, problem: str) -> tuple[list[bench.End], Measure]:
     found += [_end(scene, one, behind=True) for one in scene.behind(problem) if one.metric == front[0].metric]
     known = _known(scene, front[0], front[0].metric)
     measure = scene.measure(front[0].metric)
+    said = ["published"]
     if known and any(one.first.epochs != known.epochs for one in front):
-        measure = replace(measure, published=f"published, after {known.epochs} epochs")
-    return found, measure
+        said.append(f"after {known.epochs} epochs")
+    if any(one.caveat for setting in front if (one := _known(scene, setting, setting.metric))):
+        said.append("in part on matrices that differ from setting to setting")
+    return found, replace(measure, published=", ".join(said))
 
 
 def _end(scene: Scene, setting: Setting, behind: bool = False) -> bench.End:

@@ -2,16 +2,25 @@
 
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cockpit.core.errors import unknown
 
 if TYPE_CHECKING:  # names and groups are known without torch
-    from cockpit.problems._base import Problem, Variant
+    from cockpit.problems._base import Batches, Place, Problem, Splits, Variant
+
+__all__ = ["Batches", "Place", "Problem", "Splits", "Variant", "adapt", "get", "group", "names"]
 
 SMALL = ("quadratic_deep", "mnist_vae", "fmnist_2c2d", "cifar10_3c3d")
 LARGE = ("fmnist_vae", "cifar100_allcnnc", "svhn_wrn164", "tolstoi_char_rnn")
 MODERN = ("tolstoi_gpt", "cifar10_resnet18", "covertype_mlp")
+
+
+def __getattr__(name: str) -> Any:
+    """What a problem of one's own is made of: loaded when it is asked for."""
+    if name in ("Batches", "Place", "Problem", "Splits", "Variant"):
+        return getattr(import_module(f"{__name__}._base"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def names() -> tuple[str, ...]:

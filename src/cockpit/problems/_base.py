@@ -92,6 +92,7 @@ class Problem:
     target: float | None = None  # convergence performance: test accuracy to reach, or test loss
     begin: Callable[[nn.Module], None] | None = None  # called when a phase (training, an evaluation) begins
     paper: str | None = None  # its number in the published benchmark: "P3"
+    version: int = 1  # counts up when its numbers change: results of two versions are never taken for the same
 
     @property
     def metric(self) -> str:

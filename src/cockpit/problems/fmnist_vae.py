@@ -1,21 +1,17 @@
 """Variational autoencoder on Fashion-MNIST."""
 
-from cockpit.problems._base import Place, Problem, Splits, Variant
-from cockpit.problems.data.batches import autoencoding
+from functools import partial
+
+from cockpit.problems._base import Problem
+from cockpit.problems.data.images import as_targets
 from cockpit.problems.data.mnist import fashion_mnist
 from cockpit.problems.nets.vae import losses, vae
-
-
-def data(place: Place, variant: Variant) -> Splits:
-    """Pictures with themselves as targets."""
-    return autoencoding(fashion_mnist(place, variant))
-
 
 fmnist_vae = Problem(
     name="fmnist_vae",
     summary="variational autoencoder on Fashion-MNIST",
     model=vae,
-    data=data,
+    data=partial(as_targets, fashion_mnist),
     losses=losses,
     batch_size=64,
     epochs=100,

@@ -1,21 +1,17 @@
 """Variational autoencoder on MNIST."""
 
-from cockpit.problems._base import Place, Problem, Splits, Variant
-from cockpit.problems.data.batches import autoencoding
+from functools import partial
+
+from cockpit.problems._base import Problem
+from cockpit.problems.data.images import as_targets
 from cockpit.problems.data.mnist import mnist
 from cockpit.problems.nets.vae import losses, vae
-
-
-def data(place: Place, variant: Variant) -> Splits:
-    """Pictures with themselves as targets."""
-    return autoencoding(mnist(place, variant))
-
 
 mnist_vae = Problem(
     name="mnist_vae",
     summary="variational autoencoder on MNIST",
     model=vae,
-    data=data,
+    data=partial(as_targets, mnist),
     losses=losses,
     batch_size=64,
     epochs=50,

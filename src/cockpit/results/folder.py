@@ -22,7 +22,7 @@ FORMAT = 1  # of the file
 LARGEST = 256 << 20  # bytes
 
 _TEXTS = ("problem", "optimizer", "schedule", "source")
-_OPTIONAL = ("code",)  # texts that may be absent
+_OPTIONAL = ("code", "problem_code")  # texts that may be absent
 _RENAMED = {"augmented_eval": "shuffled_eval"}  # parts of a variant that older files name otherwise
 _KEPT = 100_000  # files that are remembered
 
@@ -138,6 +138,7 @@ def _result(data: dict[str, Any], file: Path) -> Result:
         given |= {name: dict(given.get(name, {})) for name in ("hyperparameters", "variant")}
         given["variant"] = {_RENAMED.get(name, name): value for name, value in given["variant"].items()}
         given |= {name: None if given.get(name) is None else int(given[name]) for name in ("diverged", "rule")}
+        given["target"] = None if given.get("target") is None else float(given["target"])
         if odd := [name for name in _TEXTS if not isinstance(given.get(name, ""), str)]:
             raise TypeError(f"{odd[0]} is {given[odd[0]]!r}, not a text")
         if odd := [name for name in _OPTIONAL if not isinstance(given.get(name), str | None)]:

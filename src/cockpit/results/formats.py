@@ -4,17 +4,20 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 from cockpit.core.errors import unknown
 from cockpit.core.plain import plain
 from cockpit.results import latex
+from cockpit.results.published import DRIFTING, IMPOSSIBLE
 from cockpit.results.summary import rises
 from cockpit.results.tables import MISSING, Cell, Table, shown, unit
 
 _WORDS = ("problem", "optimizer", "hyperparameters")
+MARKS = {DRIFTING: "*", IMPOSSIBLE: "**"}  # of published figures
 _KEPT_WHOLE = ("problem", "optimizer", "speed", "seeds")
 
 
@@ -28,23 +31,28 @@ def text(found: Table, width: int | None = None) -> str:
     for title in _header(found):
         side: Any = "left" if title in _WORDS else "right"
         grid.add_column(title, justify=side, no_wrap=title in _KEPT_WHOLE, overflow="fold")
-    last = None
-    for one in _ordered(found):
-        if last not in (None, one.problem):
+    for place, one in _within_problems(found.listed):
+        if place == 0 and grid.rows:
             grid.add_section()
-        grid.add_row(*[_plain(value) for value in _row(found, one, one.problem != last)])
-        last = one.problem
+        grid.add_row(*[_plain(value) for value in _row(found, one, place == 0)])
     out = io.StringIO()
     Console(file=out, width=width or 400, highlight=False, markup=False, emoji=False).print(grid)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n") + "\n"
+    shown = "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n") + "\n"
+    return shown + "".join(f"{note}\n" for note in _notes(found))
 
 
 def markdown(found: Table) -> str:
     """The table as Markdown."""
     header = _header(found)
     rule = ["---" if title in _WORDS else "---:" for title in header]
-    body = [[_plain(value).replace("|", "\\|") for value in _row(found, one)] for one in _ordered(found)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in (header, rule, *body))
+    body = [[_marked(value) for value in _row(found, one)] for one in found.listed]
+    shown = "".join(f"| {' | '.join(line)} |\n" for line in (header, rule, *body))
+    return shown + "".join(f"\n{_marked(note)}\n" for note in _notes(found))
+
+
+def _marked(value: str) -> str:
+    """A text whose characters mean themselves in Markdown."""
+    return _plain(value).replace("|", "\\|").replace("*", "\\*")
 
 
 def as_csv(found: Table) -> str:
@@ -53,28 +61,31 @@ def as_csv(found: Table) -> str:
     names.append("source")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    known = ["published", "published_std", "published_speed", "published_table"] if found.published else []
+    known = [f"published{of}" for of in ("", "_std", "_speed", "_table", "_caveat")] if found.published else []
     writer.writerow([*names, "hyperparameters", "variant", *known])
-    for one in _ordered(found):
+    for one in found.listed:
         values = [getattr(one, name) for name in names]
         row = ["" if isinstance(value, float) and math.isnan(value) else value for value in values]
         row += [json.dumps(held, default=str) for held in (one.hyperparameters, one.variant)]
         if found.published:
             other = one.published
-            row += [other.mean, other.std, other.speed, other.table] if other else [""] * 4
+            row += [other.mean, other.std, other.speed, other.table, other.caveat] if other else [""] * 5
         writer.writerow(row)
     return out.getvalue()
 
 
 def as_json(found: Table) -> str:
     """The table as strict JSON: what does not exist is null."""
-    dicts = [asdict(one) for one in _ordered(found)]
+    dicts = [asdict(one) for one in found.listed]
     rows = plain([{key: one[key] for key in one if key != "mixed"} for one in dicts], lambda odd: None)
     return json.dumps({"mode": found.mode, "rows": rows}, indent=2, allow_nan=False) + "\n"
 
 
 def as_latex(found: Table) -> str:
     """The table as a LaTeX document: optimizers side by side, coloured from red (worst of its row) to green."""
+    if found.every is not None:
+        rows = [_row(found, one, place == 0) for place, one in _within_problems(found.every)]
+        return latex.list_document(_header(found), rows, _notes(found))
     body: list[list[latex.Shade]] = []
     labels: list[tuple[str, str]] = []
     for problem in found.problems:
@@ -86,7 +97,13 @@ def as_latex(found: Table) -> str:
         paces = [one.speed if one and one.speed <= one.epochs else math.nan for one in cells]  # never is no speed
         body.append(latex.shaded([one.pace if one else MISSING for one in cells], paces, up=False))
         body.append([(one.settings if one else MISSING, None) for one in cells])
-    return latex.table_document(found.optimizers, labels, body)
+    return latex.table_document(found.optimizers, labels, body, _notes(found))
+
+
+def _within_problems(cells: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
+    """Each cell with its place among those of its problem."""
+    for _, held in groupby(cells, key=lambda one: one.problem):
+        yield from enumerate(held)
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {
@@ -120,7 +137,8 @@ def _where(one: Cell) -> str:
     """The table of a published figure, and how long was trained for it, if not as long as here."""
     other = one.published
     assert other is not None
-    return other.table if other.epochs == one.epochs else f"{other.table}, {other.epochs} epochs"
+    table = other.table + MARKS.get(other.caveat or "", "")
+    return table if other.epochs == one.epochs else f"{table}, {other.epochs} epochs"
 
 
 def _with_deviation(one: Cell) -> str:
@@ -142,12 +160,14 @@ def _performance(one: Cell | None) -> str:
     if one.published is None:
         return one.outcome
     longer = "" if one.published.epochs == one.epochs else f", {one.published.epochs} epochs"
-    return f"{one.outcome} (published: {shown(one.metric, one.published.mean)}{longer})"
+    marked = shown(one.metric, one.published.mean) + MARKS.get(one.published.caveat or "", "")
+    return f"{one.outcome} (published: {marked}{longer})"
 
 
-def _ordered(found: Table) -> list[Cell]:
-    keys = [(problem, optimizer) for problem in found.problems for optimizer in found.optimizers]
-    return [found.cells[key] for key in keys if key in found.cells]
+def _notes(found: Table) -> list[str]:
+    """What the marks in a table mean."""
+    cells = [one.published for one in found.listed if one.published is not None]
+    return [f"{MARKS[caveat]} {caveat}" for caveat in MARKS if any(one.caveat == caveat for one in cells)]
 
 
 def _plain(value: str) -> str:

@@ -16,11 +16,11 @@ _TABLE = r"""\documentclass[border=4pt]{standalone} %% with \usepackage{standalo
 \usepackage{booktabs}
 \usepackage[table]{xcolor}
 \begin{document}
-\begin{tabular}{ll%(columns)s}
+\begin{tabular}{%(columns)s}
 \toprule
 %(header)s \\
 %(body)s\bottomrule
-\end{tabular}
+%(notes)s\end{tabular}
 \end{document}
 """
 
@@ -45,14 +45,33 @@ def shaded(texts: Sequence[str], values: Sequence[float], up: bool) -> list[Shad
     return [(text, grade(value)) for text, value in zip(texts, values, strict=True)]
 
 
-def table_document(columns: Sequence[str], labels: Sequence[tuple[str, str]], body: Sequence[Sequence[Shade]]) -> str:
+def table_document(
+    columns: Sequence[str],
+    labels: Sequence[tuple[str, str]],
+    body: Sequence[Sequence[Shade]],
+    notes: Sequence[str] = (),
+) -> str:
     """A stand-alone table; a label with a problem's name begins a new block of rows."""
     lines = []
     for (problem, what), cells in zip(labels, body, strict=True):
         rule = "\\midrule\n" if problem else ""
         lines.append(f"{rule}{' & '.join([escaped(problem), escaped(what), *map(_cell, cells)])} \\\\\n")
-    header = " & ".join(["", "", *map(escaped, columns)])
-    return _TABLE % {"columns": "r" * len(columns), "header": header, "body": "".join(lines)}
+    return _document("ll" + "r" * len(columns), ["", "", *columns], lines, notes)
+
+
+def list_document(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
+    """A stand-alone list; a row that names something in its first column begins a new block."""
+    lines = []
+    for row in rows:
+        rule = "\\midrule\n" if row[0] else ""
+        lines.append(f"{rule}{' & '.join(map(escaped, row))} \\\\\n")
+    return _document("ll" + "r" * (len(header) - 3) + "l", header, lines, notes)
+
+
+def _document(columns: str, header: Sequence[str], lines: Sequence[str], notes: Sequence[str]) -> str:
+    below = "".join(f"\\multicolumn{{{len(header)}}}{{l}}{{\\footnotesize {escaped(note)}}} \\\\\n" for note in notes)
+    words = {"columns": columns, "header": " & ".join(map(escaped, header)), "body": "".join(lines), "notes": below}
+    return _TABLE % words
 
 
 def _cell(shade: Shade) -> str:

@@ -11,13 +11,25 @@ from cockpit.core.errors import CockpitError
 from cockpit.results.latex import escaped
 from cockpit.results.published import nearest
 from cockpit.results.result import Result
-from cockpit.results.summary import Curve, Mode, Setting, Values, best_setting, having, joined, rises, sensitivity
+from cockpit.results.summary import (
+    Curve,
+    Mode,
+    Point,
+    Setting,
+    Values,
+    best_setting,
+    having,
+    joined,
+    rises,
+    sensitivity,
+)
 from cockpit.results.tables import by_problem, unit
 
 ROWS = ("test_loss", "train_loss", "test_accuracy", "train_accuracy")
 COLOURS = ("0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9", "7F7F7F")  # Okabe and Ito, for all eyes
 DASHES = ("solid", "dashed", "dotted", "dashdotted")
 POINTS = 200  # of a curve, at most
+SPREAD = 20  # how many times the least value the largest must be for a logarithmic axis
 
 _PAGE = r"""\documentclass[border=4pt]{standalone} %% with \usepackage{standalone} it can also be \input into a paper
 \usepackage[T1]{fontenc}
@@ -43,7 +55,7 @@ _PAGE = r"""\documentclass[border=4pt]{standalone} %% with \usepackage{standalon
 def learning_curves(
     results: Iterable[Result],
     problems: Sequence[str] | None = None,
-    mode: Mode = "final",
+    mode: Mode = "shared",
     baselines: Iterable[Result] = (),
     published: bool = False,
 ) -> str:
@@ -53,7 +65,7 @@ def learning_curves(
     """
     results, baselines = list(results), list(baselines)
     columns = {
-        problem: [*_settings(baselines, problem, "most", behind=True), *_settings(results, problem, mode)]
+        problem: [*_settings(baselines, problem, "shared", behind=True), *_settings(results, problem, mode)]
         for problem in by_problem(results, problems)
     }
     styles = _styles(line for lines in columns.values() for line in lines)
@@ -68,27 +80,63 @@ def rate_sensitivity(
     name: str = "lr",
     baselines: Iterable[Result] = (),
 ) -> str:
-    """Relative performance (1 is the best, 0 a divergence) against a hyperparameter, on a logarithmic axis."""
+    """How runs end against a hyperparameter, on a logarithmic axis: dots are seeds, lines go through their means.
+
+    Crosses at the edge are settings with a seed that diverged or made a loss worse than it was.
+    """
     results, baselines = list(results), list(baselines)
     columns = {
         problem: [
-            *_settings(baselines, problem, "most", name, behind=True),
-            *_settings(results, problem, "final", name),
+            *_settings(baselines, problem, "shared", name, behind=True),
+            *_settings(results, problem, "shared", name),
         ]
         for problem in by_problem(results, problems)
     }
     styles = _styles(line for lines in columns.values() for line in lines)
     plots = []
     for problem, lines in columns.items():
-        options = f"title={{{escaped(problem)}}}, xmode=log, ymin=0, ymax=1.05, xlabel={{{escaped(name)}}}"
-        plots.append(f"\\nextgroupplot[{options}, ylabel={{relative performance}}]\n")
-        for line in lines:
-            points = sensitivity(baselines if line.behind else results, problem, line.setting.optimizer, name)
-            pairs = [(one.value, one.relative) for one in points if one.value > 0 and one.setting.finished]
-            marks = "" if joined(points, name) else ", only marks"
-            style = f"{styles[line.name]}, mark=*, mark size=0.8pt, mark options={{solid}}{marks}"
-            plots.append(f"\\addplot[{style}] coordinates {{{_coordinates(pairs)}}};\n")
+        found = {
+            line.name: sensitivity(baselines if line.behind else results, problem, line.setting.optimizer, name)
+            for line in lines
+        }
+        plots.append(_sensitivity(problem, found, styles, name))
     return _document(styles, len(columns), 1, plots)
+
+
+def _sensitivity(problem: str, found: Mapping[str, Sequence[Point]], styles: Mapping[str, str], name: str) -> str:
+    """One plot; a logarithmic vertical axis where values lie far apart."""
+    kept = {line: [one for one in points if one.value > 0 and len(one.ends)] for line, points in found.items()}
+    some = next((one for points in kept.values() for one in points), None)
+    metric = some.setting.metric if some else "test_loss"
+    ends = np.concatenate([one.ends for points in kept.values() for one in points] or [np.array([])])
+    good = _factor(metric) * ends[np.isfinite(ends)]
+    low, high, scale = _axis(good)
+    edge = low if rises(metric) else high
+    options = f"title={{{escaped(problem)}}}, xmode=log{scale}, ymin={_number(low)}, ymax={_number(high)}"
+    parts = [f"\\nextgroupplot[{options}, xlabel={{{escaped(name)}}}, ylabel={{{escaped(unit(metric))}}}]\n"]
+    for line, points in kept.items():
+        style, colour = styles[line], styles[line].partition(",")[0]
+        if joined(points, name):
+            means = [(one.value, _factor(metric) * one.mean) for one in points]
+            parts.append(f"\\addplot[{style}, unbounded coords=jump] coordinates {{{_broken(means)}}};\n")
+        seeds = [(one.value, _factor(metric) * end) for one in points for end in one.ends]
+        parts.append(f"\\addplot[{colour}, only marks, mark size=0.8pt] coordinates {{{_coordinates(seeds)}}};\n")
+        failed = [(one.value, edge) for one in points if not math.isfinite(one.mean)]
+        if failed:
+            parts.append(f"\\addplot[{colour}, only marks, mark=x, thick] coordinates {{{_coordinates(failed)}}};\n")
+    return "".join(parts)
+
+
+def _axis(values: Values) -> tuple[float, float, str]:
+    """Limits that hold all values, and the option of a logarithmic scale if there is to be one."""
+    if not len(values):
+        return 0.0, 1.0, ""
+    low, high = float(values.min()), float(values.max())
+    if low > 0 and high > SPREAD * low:
+        margin = (high / low) ** 0.05
+        return low / margin, high * margin, ", ymode=log"
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - margin, high + margin, ""
 
 
 @dataclass(frozen=True)
@@ -198,6 +246,11 @@ def _limits(curves: Sequence[Curve], metric: str) -> str:
 def _coordinates(pairs: Iterable[tuple[float, float]]) -> str:
     found = [(x, y) for x, y in pairs if math.isfinite(x) and math.isfinite(y)]
     return " ".join(f"({_number(x)},{_number(y)})" for x, y in found)
+
+
+def _broken(pairs: Iterable[tuple[float, float]]) -> str:
+    """Coordinates of a line that stops where a value is missing and goes on after it."""
+    return " ".join(f"({_number(x)},{_number(y)})" for x, y in pairs)
 
 
 def _number(value: float) -> str:

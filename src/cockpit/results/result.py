@@ -27,6 +27,8 @@ class Result:
     complete: bool = True
     code: str | None = None  # a mark of the optimizer's code, where that is the user's own
     rule: int | None = None  # the version of the optimizer's rule, where that is one of cockpit.optimizers
+    problem_code: str | None = None  # the same of the problem
+    target: float | None = None  # convergence performance: what the test metric is to reach
 
     @property
     def metric(self) -> str:

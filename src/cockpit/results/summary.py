@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +15,10 @@ from cockpit.core.errors import CockpitError, unknown
 from cockpit.results.result import Result
 
 Values = NDArray[np.float64]
-Mode = Literal["final", "best", "most"]
+Mode = Literal["shared", "final", "best", "most"]
 
 MODES: dict[str, str] = {
+    "shared": "by the mean after the last epoch over the seeds that all of them have",
     "final": "by the mean after the last epoch",
     "best": "by the best point of the mean curve",
     "most": "by the number of seeds, then as final",
@@ -83,6 +85,12 @@ class Setting:
         return "test_accuracy" if any(one.metric == "test_accuracy" for one in self.results) else "test_loss"
 
     @property
+    def target(self) -> float | None:
+        """The convergence performance: what the runs say of their problem, else what is known of it."""
+        said = [one.target for one in self.results if one.target is not None]
+        return said[-1] if said else TARGETS.get(self.problem)
+
+    @property
     def finished(self) -> tuple[Result, ...]:
         """The runs that came to an end, good or bad."""
         return tuple(one for one in self.results if one.complete or one.diverged is not None)
@@ -137,13 +145,13 @@ def speed(setting: Setting, target: float | None = None) -> float:
 
     A seed that never does counts as its number of epochs plus one, as published. NaN where no target is known.
     """
-    target = TARGETS.get(setting.problem) if target is None else target
+    target = setting.target if target is None else target
     if target is None or not setting.finished:
         return math.nan
     return float(np.mean([_reached(one, setting.metric, target) for one in setting.finished]))
 
 
-def ranked(found: Iterable[Setting], mode: Mode = "final", metric: str | None = None) -> list[Setting]:
+def ranked(found: Iterable[Setting], mode: Mode = "shared", metric: str | None = None) -> list[Setting]:
     """Settings of one problem, the best first.
 
     They are judged by the validation metric where all of them have it, otherwise by the test metric.
@@ -155,7 +163,20 @@ def ranked(found: Iterable[Setting], mode: Mode = "final", metric: str | None = 
         raise CockpitError("settings of several problems cannot be ranked together; give those of one problem")
     metric = metric or judge(found)
     sign = -1 if rises(metric) else 1
-    return sorted(found, key=_orders(sign, metric)[mode])
+    return sorted(found, key=_orders(sign, metric, shared_seeds(found))[mode])
+
+
+def shared_seeds(found: Iterable[Setting]) -> tuple[int, ...]:
+    """The seeds over which settings can be compared: finished in all of them, or in all that share the usual seed.
+
+    The usual seed is the one that most settings have, so that a single setting with a seed of its own spoils nothing.
+    """
+    held = [{one.seed for one in setting.finished} for setting in found]
+    counts = Counter(seed for seeds in held for seed in seeds)
+    if not counts:
+        return ()
+    usual = min(seed for seed, count in counts.items() if count == max(counts.values()))
+    return tuple(sorted(set.intersection(*(seeds for seeds in held if usual in seeds))))
 
 
 def judge(found: Sequence[Setting]) -> str:
@@ -167,7 +188,7 @@ def judge(found: Sequence[Setting]) -> str:
     return held_out if known else found[0].metric
 
 
-def best_setting(results: Iterable[Result], problem: str, optimizer: str, mode: Mode = "final") -> Setting:
+def best_setting(results: Iterable[Result], problem: str, optimizer: str, mode: Mode = "shared") -> Setting:
     """The best setting of an optimizer on a problem."""
     results = list(results)
     there = [one for one in results if one.problem == problem]
@@ -185,25 +206,31 @@ class Point:
 
     value: float  # of the hyperparameter
     setting: Setting
-    performance: float  # NaN: diverged
-    relative: float  # to the best point, from 0 to 1; 0 where it diverged
+    ends: Values  # of all finished seeds, by the test metric; NaN: diverged, or a loss worse than before training
+
+    @property
+    def mean(self) -> float:
+        """Over the seeds; NaN if one of them failed or none has finished."""
+        return float(np.mean(self.ends)) if len(self.ends) else math.nan
 
 
 def sensitivity(results: Iterable[Result], problem: str, optimizer: str, name: str = "lr") -> list[Point]:
-    """Performance against one hyperparameter, in the order of its values; others may vary too, as in random search."""
+    """How runs end against one hyperparameter, in the order of its values; others may vary too, as in random search."""
     chosen = settings(one for one in results if (one.problem, one.optimizer) == (problem, optimizer))
     held = [one for one in chosen if isinstance(one.hyperparameters.get(name), int | float)]
     if chosen and not held:
         raise unknown(f"hyperparameter of {optimizer} with numbers", name, chosen[0].hyperparameters)
-    scores = [performance(one) for one in held]
-    known = [score for score in scores if math.isfinite(score)]
-    up = bool(held) and rises(held[0].metric)
-    best = (max if up else min)(known) if known else math.nan
-    points = [
-        Point(float(one.hyperparameters[name]), one, score, relative(score, best, up))
-        for one, score in zip(held, scores, strict=True)
-    ]
+    points = [Point(float(one.hyperparameters[name]), one, _bearable(one)) for one in held]
     return sorted(points, key=lambda point: point.value)
+
+
+def _bearable(setting: Setting) -> Values:
+    """The ends of a setting's runs; NaN where training has made a loss worse than it was."""
+    ends = setting.finals()
+    if rises(setting.metric):
+        return ends
+    begins = np.array([(one.curves.get(setting.metric) or [math.nan])[0] for one in setting.finished])
+    return np.where(ends > begins, np.nan, ends)
 
 
 def joined(points: Sequence[Point], name: str) -> bool:
@@ -222,17 +249,10 @@ def having(results: Iterable[Result], problem: str, name: str) -> list[str]:
     return sorted(found, key=str.lower)
 
 
-def relative(value: float, best: float, up: bool) -> float:
-    """Best divided by value for losses, value divided by best for accuracies: 1 is the best, 0 is a divergence."""
-    if not (math.isfinite(value) and math.isfinite(best)):
-        return 0.0
-    over, under = (value, best) if up else (best, value)
-    return over / under if under else float(value == best)
-
-
 def _identity(one: Result) -> str:
     rounded = {name: _rounded(value) for name, value in one.hyperparameters.items()}
-    fixed = [one.problem, one.optimizer, one.schedule, one.batch_size, one.epochs, one.source, one.code, one.rule]
+    fixed = [one.problem, one.optimizer, one.schedule, one.batch_size, one.epochs, one.source]
+    fixed += [one.code, one.rule, one.problem_code]
     return json.dumps([*fixed, rounded, one.variant], sort_keys=True, default=str)
 
 
@@ -254,18 +274,28 @@ def _reached(one: Result, metric: str, target: float) -> int:
     return met.index(True) if True in met else one.epochs + 1
 
 
-def _orders(sign: int, metric: str) -> dict[str, Callable[[Setting], Any]]:
+def _orders(sign: int, metric: str, seeds: Sequence[int]) -> dict[str, Callable[[Setting], Any]]:
     """The key of each mode: less is better, NaN is last."""
 
     def final(setting: Setting) -> float:
         score = performance(setting, metric)
         return sign * score if math.isfinite(score) else math.inf
 
+    def shared(setting: Setting) -> tuple[Any, ...]:
+        ends = {one.seed: _final(one, metric) for one in setting.finished}
+        if not seeds or any(seed not in ends for seed in seeds):
+            return True, *most(setting)  # it cannot be compared with the others
+        score = float(np.mean([ends[seed] for seed in seeds]))
+        return False, sign * score if math.isfinite(score) else math.inf, *most(setting)
+
+    def most(setting: Setting) -> tuple[int, float]:
+        return -len(setting.finished), final(setting)
+
     def best(setting: Setting) -> float:
         mean = sign * setting.curve(metric).mean
         return float(np.min(mean[np.isfinite(mean)], initial=math.inf))
 
-    return {"final": final, "best": best, "most": lambda setting: (-len(setting.finished), final(setting))}
+    return {"shared": shared, "final": final, "best": best, "most": most}
 
 
 def _statistics(values: Values, there: NDArray[np.bool_]) -> Curve:

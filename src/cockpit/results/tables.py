@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cockpit.core.errors import unknown
 from cockpit.results.published import Published, nearest
 from cockpit.results.result import Result
-from cockpit.results.summary import TARGETS, Mode, Setting, best_setting, performance, rises, speed, spread
+from cockpit.results.summary import TARGETS, Mode, Setting, performance, ranked, rises, settings, speed, spread
 
 MISSING = "–"
 
@@ -33,6 +33,7 @@ class Cell:
     published: Published | None = None
     batch_size: int | None = None
     mixed: tuple[str, ...] = ()  # in what the runs of the problem differ: "epochs", "batch_size"
+    rank: int = 1  # among the settings of its optimizer
 
     @property
     def outcome(self) -> str:
@@ -69,14 +70,24 @@ class Table:
     cells: dict[tuple[str, str], Cell]
     mode: str
     published: bool = False
+    every: tuple[Cell, ...] | None = None  # all settings, if they are listed
+
+    @property
+    def listed(self) -> tuple[Cell, ...]:
+        """What is listed: the best setting of each optimizer, or all."""
+        if self.every is not None:
+            return self.every
+        keys = [(problem, optimizer) for problem in self.problems for optimizer in self.optimizers]
+        return tuple(self.cells[key] for key in keys if key in self.cells)
 
 
 def table(
     results: Iterable[Result],
     problems: Sequence[str] | None = None,
     optimizers: Sequence[str] | None = None,
-    mode: Mode = "final",
+    mode: Mode = "shared",
     published: bool = False,
+    every: bool = False,
 ) -> Table:
     """Pick the best setting of each optimizer on each problem; what was imported stands apart from own runs.
 
@@ -84,8 +95,9 @@ def table(
         results: Runs; those of one setting and several seeds are taken together.
         problems: Which, in this order; None: all, those of the benchmark first.
         optimizers: Which, in this order; None: all, by name.
-        mode: How the best setting is found: ``"final"``, ``"best"`` or ``"most"``.
+        mode: How the best setting is found: ``"shared"``, ``"final"``, ``"best"`` or ``"most"``.
         published: Whether published figures stand beside.
+        every: Whether all settings are listed, too, the best of each optimizer first.
     """
     results = list(results)
     several = len({one.source for one in results}) > 1
@@ -94,13 +106,26 @@ def table(
         there.setdefault((one.problem, _column(one, several)), []).append(one)
     rows = _chosen("problem", problems, {problem for problem, _ in there}, _problem_order)
     columns = _chosen("optimizer", optimizers, {column for _, column in there}, str.lower)
-    cells = {
-        (row, column): cell(best_setting(found, row, found[0].optimizer, mode), published, _mixed(results, row))
-        for row in rows
-        for column in columns
-        if (found := there.get((row, column)))
-    }
-    return Table(tuple(rows), tuple(columns), cells, mode, published)
+    held = {(row, column): there[row, column] for row in rows for column in columns if (row, column) in there}
+    mixed = {row: _mixed(results, row) for row in rows}
+    order = {key: ranked(settings(found), mode) for key, found in held.items()}
+    cells = {key: cell(found[0], published, mixed[key[0]]) for key, found in order.items()}
+    full = [
+        replace(cell(one, published, mixed[row]), rank=place)
+        for (row, _), found in order.items()
+        for place, one in enumerate(found, 1)
+    ]
+    return Table(tuple(rows), tuple(columns), cells, mode, published, tuple(full) if every else None)
+
+
+def only(results: Iterable[Result], schedules: Sequence[str] = (), optimizers: Sequence[str] = ()) -> list[Result]:
+    """The runs with one of these schedules and one of these optimizers; none given: all."""
+    results = list(results)
+    for kind, asked in (("schedule", schedules), ("optimizer", optimizers)):
+        if asked:
+            _chosen(kind, asked, {getattr(one, kind) for one in results}, str)
+            results = [one for one in results if getattr(one, kind) in asked]
+    return results
 
 
 def by_problem(results: Iterable[Result], problems: Sequence[str] | None = None) -> dict[str, list[str]]:

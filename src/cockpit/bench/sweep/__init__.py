@@ -1,0 +1,1 @@
+"""Sweeps: the study file, and the machinery that carries its runs out."""

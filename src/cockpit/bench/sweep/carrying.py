@@ -1,0 +1,122 @@
+"""What ``cockpit bench sweep`` does."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from cockpit.bench.sweep import study as studies
+from cockpit.bench.sweep.engine import Engine, Inline
+from cockpit.bench.sweep.living import held
+from cockpit.bench.sweep.local import Local
+from cockpit.bench.sweep.making import Context
+from cockpit.bench.sweep.places import places
+from cockpit.bench.sweep.progress import shown
+from cockpit.bench.sweep.resolve import resolve
+from cockpit.bench.sweep.run import SCRATCH, Sweep
+from cockpit.results.sweeps.plan import SweepPlan
+from cockpit.results.sweeps.runs import groups
+from cockpit.results.sweeps.selection import chosen
+from cockpit.results.sweeps.status import count, nominal, seconds_left, status
+from cockpit.results.sweeps.store import NAME, Store, create
+from cockpit.store.lock import Busy
+
+COMPLETE, FAILURES, LIVING, STOPPED = 0, 1, 4, 130
+BYTES = 4000  # of a run, if nothing is known
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What is to be printed, and the exit code."""
+
+    told: dict[str, Any]
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A study that is in order."""
+
+    plan: SweepPlan
+    folder: Path  # of its store
+    modules: tuple[str, ...]  # folders where modules are looked for
+
+
+def prepare(file: Path, out: Path | None = None) -> Prepared:
+    """Read and check a study file."""
+    study = studies.read(file)
+    modules = (str(study.folder), os.getcwd())
+    folder = studies.folder_of(study.name, out, os.environ.get("COCKPIT_RUNS"))
+    return Prepared(resolve(study, modules), folder, modules)
+
+
+def dry(file: Path, out: Path | None = None) -> Ended:
+    """Say what a sweep would do."""
+    prepared = prepare(file, out)
+    plan = prepared.plan
+    store = Store(prepared.folder) if (prepared.folder / NAME).is_file() else None
+    rows = {} if store is None else store.rows()
+    counted = count([one for group in groups(plan) for one in chosen(group, rows)], rows)
+    each = store.bytes / len(rows) if store is not None and rows else BYTES
+    runs = {"nominal": nominal(plan), "stored": len(counted.rows), "to_do": counted.left}
+    told = {"name": plan.name, "cells": plan.cells, "runs": runs, "seconds": seconds_left(counted)}
+    return Ended({**told, "bytes": round(each * counted.left)}, COMPLETE)
+
+
+def carry_out(
+    file: Path,
+    *,
+    out: Path | None = None,
+    workers: int | None = None,
+    device: str | None = None,
+    data_dir: Path | None = None,
+    no_download: bool = False,
+    retry_failed: bool = False,
+) -> Ended:
+    """Carry a study out, or what is left of it."""
+    prepared = prepare(file, out)
+    store = create(prepared.folder, prepared.plan)
+    data = None if data_dir is None else str(data_dir.absolute())
+    context = Context(prepared.modules, str((store.folder / SCRATCH).absolute()), data, not no_download)
+    console = Console(stderr=True)
+    try:
+        with held(store.folder) as alive:
+            store.keep(prepared.plan)
+            engine = _engine(context, workers, device)
+            try:
+                with places(prepared.modules), shown(console, engine.slots) as progress:
+                    Sweep(prepared.plan, store, engine, progress, retry_failed).go(alive)
+            finally:
+                engine.close()
+    except Busy as error:
+        console.print(f"Error: {store.folder} is being swept by {error}; wait for it", markup=False, soft_wrap=True)
+        return Ended(status(prepared.plan, store, alive=True), LIVING)
+    except KeyboardInterrupt:
+        console.print("Stopped. The same command goes on where it stopped.")
+        return Ended(status(prepared.plan, store, alive=False), STOPPED)
+    told = status(prepared.plan, store, alive=False)
+    return Ended(told, FAILURES if told["runs"]["failed"] else COMPLETE)
+
+
+def _engine(context: Context, workers: int | None, device: str | None) -> Engine:
+    devices = _devices(device)
+    if workers == 0:
+        return Inline(context)
+    return Local(context, workers or (len(devices) if devices[0] != "cpu" else _cores()), devices)
+
+
+def _devices(device: str | None) -> list[str]:
+    if device is not None and device != "cuda":
+        return [device]
+    count = torch.cuda.device_count() if device == "cuda" or torch.cuda.is_available() else 0
+    return [f"cuda:{place}" for place in range(count)] or ["cpu"]
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

@@ -1,0 +1,44 @@
+"""A sweep's state in words."""
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def lines(told: dict[str, Any]) -> str:
+    """How far a sweep is."""
+    return "\n".join(_lines(told))
+
+
+def _lines(told: dict[str, Any]) -> Iterator[str]:
+    runs = told["runs"]
+    ended = runs["finished"] + runs["diverged"] + runs["failed"]
+    yield f"{told['name']}: {told['state']}, {ended:,} of {runs['distinct']:,} runs have ended"
+    for state in ("diverged", "failed", "leased"):
+        if runs[state]:
+            yield f"  {runs[state]:,} {'with a worker now' if state == 'leased' else state}"
+    if told["seconds_left"]:
+        yield f"  {duration(told['seconds_left'])} left"
+    for one in told["failures"]:
+        settings = " ".join(f"{name}={_short(value)}" for name, value in one["hyperparameters"].items())
+        named = f"{one['problem']} {one['optimizer']} {settings} {one['schedule']} seed {one['seed']}"
+        yield f"  failed: {named}: {one['message']}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def planned(told: dict[str, Any]) -> str:
+    """What a sweep is to do."""
+    runs = told["runs"]
+    said = f"{told['name']}: {told['cells']:,} cells, {runs['nominal']:,} runs"
+    said += f"; {runs['stored']:,} are there, at most {runs['to_do']:,} to do"
+    return said if told["seconds"] is None else f"{said}, about {duration(told['seconds'])} of one worker"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
