@@ -63,7 +63,7 @@ class Reader(Protocol):
         """Of these frames, in their order, those whose tail is damaged."""
 
 
-def stamp(path: Path) -> tuple[int, ...] | None:
+def stamp(path: Path | str) -> tuple[int, ...] | None:
     """Identity, size and time of a file; None if there is none."""
     try:
         found = os.stat(path)

@@ -20,7 +20,8 @@ PASSED_OVER = {"__pycache__", "node_modules", "site-packages"}
 GROWING = ("running", "stale")  # states that may change though no file does
 
 _guard = threading.Lock()
-_known: dict[Path, "_Known"] = {}
+_known: dict[str, "_Known"] = {}  # by absolute path
+FILES = (sqlite.NAME, sqlite.NAME + LOG, lock.NAME, *(name for name in READERS if name != sqlite.NAME))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class RunInfo:
 class _Known:
     """What the last look at a folder showed; the run itself is kept only while it may grow."""
 
+    root: Path
     files: Signature
     info: RunInfo
     run: StoredRun | None
@@ -58,14 +60,14 @@ def runs(folder: str | Path) -> list[RunInfo]:
     root = Path(folder)
     with _guard:
         there = dict(_search(root))
-        under = root.absolute()
-        for gone in [path for path in _known if path not in there and path.is_relative_to(under)]:
+        under = os.path.join(root.absolute(), "")
+        for gone in [path for path in _known if path not in there and path.startswith(under)]:
             del _known[gone]
         found = [info for key, ident in there.items() if (info := _info(root, key, ident)) is not None]
     return sorted(found, key=lambda info: (-(info.started or info.updated), info.id))
 
 
-def _search(root: Path) -> Iterator[tuple[Path, str]]:
+def _search(root: Path) -> Iterator[tuple[str, str]]:
     """The folders that hold a run, and how they are called below the root.
 
     A link is followed only to a run, never further: it may lead anywhere, and back.
@@ -79,14 +81,14 @@ def _search(root: Path) -> Iterator[tuple[Path, str]]:
         except OSError:
             continue
         if not READERS.keys().isdisjoint([entry.name for entry in entries]):
-            yield Path(place), ident or "."
+            yield place, ident or "."
         for entry in entries:
             if entry.name.startswith(".") or entry.name in PASSED_OVER or entry.name in READERS:
                 continue
             below = f"{ident}/{entry.name}" if ident else entry.name
             if entry.is_symlink():
                 if any(os.path.isfile(os.path.join(entry.path, name)) for name in READERS):
-                    yield Path(entry.path), below
+                    yield entry.path, below
             elif _is_folder(entry):
                 waiting.append((entry.path, below))
 
@@ -98,37 +100,30 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def _info(root: Path, key: Path, ident: str) -> RunInfo | None:
-    known, files, path = _known.get(key), _files(key), root / ident
-    if known is None or known.files != files or known.info.state in GROWING:
+def _info(root: Path, key: str, ident: str) -> RunInfo | None:
+    known, files = _known.get(key), tuple(stamp(f"{key}/{name}") for name in FILES)
+    if known is None or known.files != files or known.info.state in GROWING or known.root != root:
         try:
-            known = _looked(known, files, ident, path)
+            known = _known[key] = _looked(known, root, files, ident)
         except (CockpitError, OSError):  # gone in this moment
             _known.pop(key, None)
             return None
-        _known[key] = known
-    info = known.info
-    if info.path != path:
-        info = known.info = replace(info, id=ident, path=path)
-    return info
+    return known.info
 
 
-def _files(folder: Path) -> Signature:
-    names = (sqlite.NAME, sqlite.NAME + LOG, lock.NAME, *(name for name in READERS if name != sqlite.NAME))
-    return tuple(stamp(folder / name) for name in names)
-
-
-def _looked(known: _Known | None, files: Signature, ident: str, path: Path) -> _Known:
-    run = known.run if known is not None else None
+def _looked(known: _Known | None, root: Path, files: Signature, ident: str) -> _Known:
+    path, run = root / ident, known.run if known is not None else None
+    if known is not None and known.files == files and known.info.state not in GROWING:  # asked for by another name
+        return replace(known, root=root, info=replace(known.info, id=ident, path=path))
     if run is None:
         run = StoredRun(path)
     else:
         run.refresh()
-    if known is not None and known.run is run and known.version == run.version:
+    if known is not None and known.run is run and known.version == run.version and known.root == root:
         info = replace(known.info, updated=run.updated)
     else:
         info = _describe(ident, path, run)
-    return _Known(files, info, run if info.state in GROWING else None, run.version)
+    return _Known(root, files, info, run if info.state in GROWING else None, run.version)
 
 
 def _describe(ident: str, path: Path, run: StoredRun) -> RunInfo:

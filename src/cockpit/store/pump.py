@@ -236,7 +236,7 @@ class Pump:
     def _refused(self, error: Exception) -> None:
         self._delay = min(SLOWEST, 2 * self._delay)
         if self.problem is None:
-            self.problem = f"cannot write the run to {self.folder}: {error or type(error).__name__}"
+            self.problem = f"cannot write the run to {self.folder}: {str(error) or type(error).__name__}"
             log.warning(
                 "%s. Training goes on, records wait in memory and are lost when too many wait: "
                 "free disk space, or make the folder writable again",
