@@ -135,7 +135,7 @@ def test_an_export_of_a_damaged_run_says_so(here: Path, monkeypatch: pytest.Monk
     shown = CliRunner().invoke(main, ["export", "runs/first", "--to", "csv", "-o", "out"])
     assert shown.exit_code == 0
     assert shown.stderr == (
-        f"Warning: {Path('runs/first')} is damaged, and the export lacks what could not be read: "
+        f"Warning: {Path('runs/first')} is damaged; the export lacks what could not be read: "
         "3 records are damaged and left out\n"
     )
     assert json.loads(Path("out/metadata.json").read_text())["damaged"] == "3 records are damaged and left out"

@@ -32,7 +32,7 @@ def tracker(schedule: Any, **more: Any) -> Any:
 def test_each_part_by_what_it_takes_each_time() -> None:
     said = _cost(tracker(linear(1)))
     assert said == [
-        "A tracked step costs 100.00 ms in our own code; of that, each time",
+        "Cockpit takes 100.00 ms of a tracked step; of that, each time",
         "  curvature: 800.00 ms",
         "  Loss: 8.33 ms",
     ]
@@ -46,9 +46,10 @@ def test_the_budget_and_what_it_bought() -> None:
     for name, tier in (("economy", 1), ("business", 2), ("full", 3)):
         assert f"{name} was tracked at {len(training.times(tier))} steps" in said
     assert re.search(
-        r"up to full takes [34]\d\d\.\d\d ms more, the first one \d+\.\d\d ms; .*, now every \d+ steps", said
+        r"up to full adds [34]\d\d\.\d\d ms to a step, the first time \d+\.\d\d ms; .*, now every \d+ steps", said
     )
-    assert re.search(r"Budget: 5% of the training time after 0.5 s that are free; \d\.\d% used: [\d.]+ s spent, ", said)
+    assert re.search(r"Budget: 5% of the training time, after 0.5 s that are free. So far \d\.\d% used: ", said)
+    assert re.search(r"used: [\d.]+ s spent, [\d.]+ s of them free\.$", said)
 
 
 def test_without_grace_nothing_is_said_of_it() -> None:
@@ -62,7 +63,7 @@ def test_until_a_plain_step_is_seen_it_is_an_estimate() -> None:
     budget = Budget(0.05, 10.0)
     for step in range(3):
         budget.book(step, 1.0, budget.due(step), own=0.1)
-    assert "by our own clock, until a plain step is seen" in _cost(tracker(budget))[-1]
+    assert "(estimated until a plain step is seen)" in _cost(tracker(budget))[-1]
 
 
 def test_a_schedule_may_be_metered_too() -> None:
@@ -70,7 +71,7 @@ def test_a_schedule_may_be_metered_too() -> None:
     for step in range(100):
         meter.book(step, 0.03 if step % 10 == 0 else 0.01, 1 if step % 10 == 0 else 0)
     said = _cost(tracker(linear(10), meter=meter))
-    assert "A step that tracks up to economy takes 20.00 ms more, the first one 20.00 ms" in said[1]
+    assert "Tracking up to economy adds 20.00 ms to a step, the first time 20.00 ms" in said[1]
     assert not any(line.startswith("Budget") for line in said)
 
 
@@ -88,12 +89,12 @@ def test_the_run_keeps_what_was_said(tmp_path: Path) -> None:
     assert found.parts["GradNorm"] > 0
     assert found.spent is not None
     assert 0 < found.spent == found.free
-    assert re.search(r"Budget: 5% of the training time after 100 s that are free", pit.explain())
+    assert re.search(r"Budget: 5% of the training time, after 100 s that are free", pit.explain())
 
 
 def test_explain_tells_that_there_is_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "problem", lambda: "there is no C compiler (cc, gcc or clang)")
     model = torch.nn.Linear(2, 1)
     with cockpit.watch(model, torch.optim.SGD(model.parameters(), lr=0.1), run=False) as pit:
-        assert "Loops are not compiled on this machine" in pit.explain()
+        assert "Loops in C are not compiled on this machine" in pit.explain()
         assert "there is no C compiler" in pit.explain()

@@ -126,7 +126,7 @@ def test_log_refuses_a_bad_step(step: Any) -> None:
 
 def test_explain_says_what_is_watched_and_what_it_costs() -> None:
     said = watched(draw(4, 4)).explain()
-    for part in ("Sequential", "6 parameters", "steps 0 to 1", "NormTest", "cover all parameters", "ms"):
+    for part in ("Sequential", "6 parameters", "tracked 2 steps from 0 to 1", "NormTest", "cover all parameters", "ms"):
         assert part in said
 
 

@@ -101,7 +101,7 @@ def test_the_metadata_say_what_was_run(tmp_path: Path) -> None:
     assert data["optimizers"][0]["groups"][0]["lr"] == 0.1
     assert (data["loss"], data["device"], data["steps"]) == ("CrossEntropyLoss", "cpu", 20)
     assert "Alpha" in [entry["name"] for entry in data["quantities"]]
-    assert data["schedule"].startswith("Track every 1")
+    assert data["schedule"] == "every step"
     assert data["packages"]["torch"].startswith(torch.__version__.split("+")[0])
     assert data["cost"]["tracked"] == 1
     assert data["cost"]["seconds"]["GradNorm"] > 0
@@ -139,6 +139,16 @@ def test_without_a_setting_it_is_the_folder_runs(tmp_path: Path, monkeypatch: py
     assert choose_folder(None, "a model/<b>") is not None
     (made,) = (tmp_path / "runs").iterdir()
     assert made.name.endswith("-a_model_b_")
+
+
+def test_the_folder_and_the_notebook_follow_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COCKPIT_RUNS", str(tmp_path))
+    pit = watched(draw(4), run=None, name="warm-up 3")
+    pit.close()
+    assert pit.folder is not None
+    assert pit.folder.name.endswith("-warm-up_3")
+    assert (pit.source().name, cockpit.open_run(pit.folder).name) == ("warm-up 3", "warm-up 3")
+    assert watched(draw(4), run=False, name="in memory").source().name == "in memory"
 
 
 def test_false_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

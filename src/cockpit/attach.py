@@ -1,4 +1,4 @@
-"""``watch``: attach to a model, its optimizer and its loss without a change to the training loop."""
+"""``watch``: attach to a model, its optimizer and its loss; the training loop stays unchanged."""
 
 import atexit
 import logging
@@ -72,34 +72,34 @@ def watch(
     seed: int = 0,
     way: str | Mapping[str, str] = "auto",
 ) -> "Watch":
-    """Watch a training loop; the loop itself stays as it is.
+    """Watch a training loop, which stays unchanged.
 
     Args:
-        model: The model that is trained.
-        optimizer: Its optimizer, or all of them if several step in turn.
-        loss_fn: The loss module that the loop calls; None for a model that returns its own loss or with ``pit.loss``.
-        quantities: A preset (``"economy"``, ``"business"``, ``"full"``) or a list of names, classes or instances.
-        every: Track every so many steps, or a schedule step -> bool; None: as often as ``budget`` allows.
+        model: The model to train.
+        optimizer: Its optimizer, or a list of several.
+        loss_fn: The loss module that the loop calls. None: the model returns its loss, or the loop calls ``pit.loss``.
+        quantities: A preset (``"economy"``, ``"business"``, ``"full"``), or a list of names, classes or instances.
+        every: Interval in steps, or a schedule step -> bool. None: as often as ``budget`` allows.
         budget: Share of the training time that tracking may cost, in (0, 1].
         grace: Seconds of tracking that are free at the start.
-        run: A folder for the run; None: ``runs/<time>-<model>``; False: memory only. If it holds a run that is not
-            resumed, the new one goes beside it, to ``<folder>-2``.
-        name: What to call the run; None: as its folder is called.
-        batch_axis: Which axis of the model's inputs and outputs counts samples.
-        batch_size: The number of samples of each backward pass, or a callable of the model's arguments, where it cannot
-            be read off the inputs.
-        losses: For a model that returns its own loss: ``losses(output, *inputs)`` gives one loss per sample.
-            By convention an entry ``losses`` of the model's output does the same.
-        scaler: The gradient scaler of mixed precision; usually found without being told.
-        step: Number of the first step, for a run that is resumed.
-        resume: Whether the run in the folder goes on from ``step``; None: if ``step`` is not 0.
-        steps: The step at which training will end, if known: the dashboard then shows the time that remains.
-        seed: Seed of the estimators; the global random state is never touched.
-        way: How statistics of individual gradients are computed, for all parameters or by their names (``*`` stands for
-            anything): ``"gram"``, ``"chunks"``, ``"form"``; ``"auto"``: by what takes fewest operations.
+        run: Folder of the run. None: ``runs/<time>-<name>``. False: in memory only. If the folder holds a run that is
+            not resumed, the new one goes to ``<folder>-2``.
+        name: Name of the run. None: the name of its folder, which is named after the model.
+        batch_axis: Axis of the model's inputs and outputs that counts samples.
+        batch_size: Samples in each backward pass: a number, or a callable of the model's arguments. None: read from the
+            inputs.
+        losses: For a model that returns its loss: ``losses(output, *inputs)`` returns one loss per sample.
+            An entry ``losses`` of the model's output does the same.
+        scaler: The gradient scaler of mixed precision. None: it is recognised.
+        step: Number of the first step, to resume a run.
+        resume: Whether the run in the folder goes on from ``step``. None: if ``step`` is not 0.
+        steps: Planned number of steps; the dashboard then shows the time that remains.
+        seed: Seed of the estimators. The global random state is never touched.
+        way: How to compute statistics of individual gradients: ``"gram"``, ``"chunks"``, ``"form"``, or ``"auto"``, the
+            one with the fewest operations. A dictionary asks by parameter name (``*`` stands for anything).
     """
     given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
-    optimizers = [inner_optimizer(one) for one in given]
+    optimizers = [inner_optimizer(entry) for entry in given]
     check_parts(model, optimizers, loss_fn)
     check_options(batch_axis, batch_size, losses, scaler, step, steps)
     chosen = resolve(quantities)
@@ -115,20 +115,20 @@ def watch(
             settings.programs.replayer, settings.programs.curved = Studio(), Studio()
         settings.programs.taped = not on_gpu and native.problem() is None
         settings.programs.patience = 1 if every is not None or grace >= 1 else PATIENCE
-    folder = None if _disabled() else choose_folder(run, type(model).__name__)
+    folder = None if _disabled() else choose_folder(run, name or type(model).__name__)
     _close_earlier(model)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
     _watched[inner_model(model)] = ref(pit)
     if folder is not None:
         known = describe(model, optimizers, loss_fn, chosen, schedule, steps)
-        pit.record(
-            folder, known if name is None else {**known, "name": str(name)}, step > 0 if resume is None else resume
-        )
+        named = {} if name is None else {"name": str(name)}
+        pit.record(folder, known | named, step > 0 if resume is None else resume)
+    pit.name = str(name) if name is not None else pit.name if pit.folder is None else pit.folder.name
     return pit
 
 
 class Watch:
-    """A watched training run: ``pit`` in the examples."""
+    """A watched training run, ``pit`` in the examples; :func:`watch` returns it."""
 
     def __init__(
         self,
@@ -141,7 +141,8 @@ class Watch:
         step: int,
     ) -> None:
         self._process = os.getpid()
-        self.step = step  #: number of the step under way
+        self.name = type(model).__name__  #: what to call the run
+        self.step = step  #: number of the current step
         self._first = step
         self._model, self._optimizers, self._loss_fn = model, optimizers, loss_fn
         self._recording: Recording | None = None
@@ -171,7 +172,7 @@ class Watch:
     # ---- for the user
 
     def loss(self, individual_losses: Tensor) -> Tensor:
-        """Take individual losses (``reduction="none"``), return their mean to call ``backward`` on."""
+        """Take one loss per sample (``reduction="none"``), return their mean; call ``backward`` on it."""
         if not isinstance(individual_losses, Tensor) or individual_losses.dim() == 0:
             shape = getattr(individual_losses, "shape", None)
             raise CockpitError(
@@ -183,26 +184,26 @@ class Watch:
         return mean
 
     def log(self, /, step: int | None = None, **metrics: Any) -> None:
-        """Record numbers of your own beside the quantities, under the last finished step or the one given."""
+        """Record your metrics, as ``log(accuracy=0.9)``, at the last finished step or at ``step``."""
         if step is not None and not whole(step, 0):
-            raise CockpitError(f"log(step={step!r}): give the number of a step, 0 or more and below 2^63")
+            raise CockpitError(f"log(step={step!r}): give a step number, 0 or more and below 2^63")
         self._tracker.log(max(self.step - 1, self._first) if step is None else step, metrics)
         if self._closed and self._recording is not None:
             log.warning(
-                "log(%s): the run is closed, so this stays in memory only; log before close", ", ".join(metrics)
+                "log(%s): the run is closed, so this is kept in memory only; call log before close", ", ".join(metrics)
             )
 
     def get_output(self) -> dict[int, dict[str, Any]]:
-        """Return ``{step: {quantity: value}}``; a value is None where it is undefined, ``history`` says why."""
+        """Return ``{step: {quantity: value}}``; an undefined value is None, and ``history`` says why."""
         return self._tracker.history.output()
 
     @property
     def history(self) -> History:
-        """All records, with the reasons of undefined values and the details of estimates."""
+        """All records, with reasons for undefined values and details such as standard errors."""
         return self._tracker.history
 
     def show(self) -> None:
-        """In a notebook, show the deck and keep it current while training goes on; elsewhere print it."""
+        """Show the deck: in a notebook it follows the training, in a terminal it is printed once."""
         from cockpit.plots import notebook  # drawing is loaded where something is drawn
         from cockpit.plots.plotter import CockpitPlotter
 
@@ -215,7 +216,7 @@ class Watch:
             self._display = notebook.Display(self._reader())
 
     def _reader(self) -> Callable[[], Source]:
-        """What the display reads: the run on disk, which costs this process least, else the memory."""
+        """Return what the display reads: the run on disk, the cheapest for this process, else the run in memory."""
         if self.folder is None:
             return self.source
         run = StoredRun(self.folder)
@@ -237,29 +238,28 @@ class Watch:
         return html(self.source())
 
     def explain(self) -> str:
-        """Say what is covered, what is not and why, and what tracking costs."""
+        """Return, as text, what is covered, what is not and why, and what tracking costs."""
         return explain(self._tracker, self._model)
 
     @property
     def folder(self) -> Path | None:
-        """The run's folder; None if it is kept in memory only."""
+        """Folder of the run; None: in memory only."""
         return None if self._recording is None else self._recording.folder
 
     def record(self, folder: Path, metadata: dict[str, Any], resume: bool = True) -> None:
-        """Write the run into a folder from now on; ``resume``: a run that it holds goes on."""
+        """Write the run to a folder from now on, with this metadata; ``resume``: a run in the folder goes on."""
         self._recording = Recording(folder, metadata, self._tracker, self._first, resume)
         watched = ref(self)
         self._recording.attend(lambda: None if (found := watched()) is None else found.step)
         _open.add(self)
 
     def source(self) -> Recorded:
-        """What was recorded so far as series, for panels and plots."""
-        name = type(self._model).__name__ if self.folder is None else self.folder.name
+        """Return what was recorded so far as series, for panels and plots."""
         self._tracker.settle()
-        return Recorded(self._tracker.journal, name, reached=self.step)
+        return Recorded(self._tracker.journal, self.name, reached=self.step)
 
     def close(self) -> None:
-        """Stop watching; no hook stays behind. Closing twice is fine."""
+        """Stop watching, remove all hooks and finish the run; a second call does nothing."""
         self._end(None)
 
     def __del__(self) -> None:
@@ -305,7 +305,7 @@ class Watch:
     # ---- what the loop triggers
 
     def fault(self, error: Exception) -> None:
-        """What we do in the loop failed: give the step up, and say why."""
+        """Give the current step up after an error in Cockpit's code, and record why."""
         self._tracker.fault(error)
 
     @entry

@@ -1,4 +1,4 @@
-"""What ``watch`` refuses, and with which words."""
+"""Checks of what ``watch`` is given."""
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -13,15 +13,15 @@ from cockpit.engine.ways import WAYS, Ways, listed
 
 
 def check_parts(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
-    """Refuse a model, optimizers or a loss that cannot be watched."""
+    """Raise an error for a model, optimizers or a loss that cannot be watched."""
     if not isinstance(model, nn.Module):
         raise CockpitError(f"model is {type(model).__name__}; give a torch.nn.Module")
     trainable = [p for p in model.parameters() if p.requires_grad]
     if not trainable:
         has = "only frozen parameters" if any(True for _ in model.parameters()) else "no parameters"
-        raise CockpitError(f"the model {type(model).__name__} has {has}; there is nothing to watch")
+        raise CockpitError(f"the model {type(model).__name__} has {has}; give a model that is trained")
     if any(is_lazy(p) for p in trainable):
-        raise CockpitError("the model has lazy parameters without a shape; run one batch through it before watching")
+        raise CockpitError("the model has lazy parameters without a shape; run a batch through it first")
     if not optimizers:
         raise CockpitError("the list of optimizers is empty; give the torch.optim.Optimizer that trains the model")
     for optimizer in optimizers:
@@ -34,15 +34,15 @@ def check_parts(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
             f"{type(model).__name__}; build it from this model's parameters(), after moving the model to its device"
         )
     if loss_fn is not None and not callable(loss_fn):
-        raise CockpitError(f"loss_fn is {loss_fn!r}; give a loss module, or None and use pit.loss")
+        raise CockpitError(f"loss_fn is {loss_fn!r}; give a loss module, or leave it out and call pit.loss in the loop")
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse and module.weight.requires_grad:
             where = name or "the model"
-            raise CockpitError(f"{where} has sparse=True; sparse gradients are not supported: use sparse=False")
+            raise CockpitError(f"{where} has sparse=True; sparse gradients cannot be watched, so set sparse=False")
 
 
 def check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any, steps: Any) -> None:
-    """Refuse options of the wrong kind or size."""
+    """Raise an error for an option of the wrong type or out of range."""
     if not whole(batch_axis, 0):
         raise CockpitError(f"batch_axis is {batch_axis!r}; give a whole number, 0 or more")
     if batch_size is not None and not callable(batch_size) and not whole(batch_size, 1):
@@ -50,7 +50,7 @@ def check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, st
     if losses is not None and not callable(losses):
         raise CockpitError(f"losses is {losses!r}; give a callable losses(output, *inputs) -> one loss per sample")
     if scaler is not None and not (hasattr(scaler, "get_scale") and hasattr(scaler, "is_enabled")):
-        raise CockpitError(f"scaler is {scaler!r}; give the torch.amp.GradScaler itself")
+        raise CockpitError(f"scaler is {scaler!r}; give a torch.amp.GradScaler")
     if not whole(step, 0):
         raise CockpitError(f"step is {step!r}; give the number of the first step, 0 or more and below 2^63")
     if steps is not None and not whole(steps, 1):
@@ -58,19 +58,19 @@ def check_options(batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, st
 
 
 def asked_ways(way: Any, names: Sequence[str]) -> Ways:
-    """What ``watch(way=...)`` asks for; refuse ways and parameters that do not exist."""
+    """Return the ways that ``watch(way=...)`` asks for; raise an error for an unknown way or parameter."""
     asked = list(way.items()) if isinstance(way, Mapping) else [("*", way)]
-    for pattern, one in asked:
-        if one not in WAYS:
-            raise CockpitError(f"way is {one!r} for {pattern!r}; give one of {', '.join(map(repr, WAYS))}")
+    for pattern, wish in asked:
+        if wish not in WAYS:
+            raise CockpitError(f"way is {wish!r} for {pattern!r}; give one of {', '.join(map(repr, WAYS))}")
         if not isinstance(pattern, str) or not any(fnmatchcase(name, pattern) for name in names):
             raise CockpitError(
-                f"way names {pattern!r}, but no parameter is called so (* stands for anything); "
-                f"there are {listed(names)}"
+                f"way names {pattern!r}, which matches no parameter (* stands for anything); "
+                f"the parameters are {listed(names)}"
             )
     return Ways(tuple(asked))
 
 
 def whole(value: Any, least: int) -> bool:
-    """Whether this is a whole number, not below ``least`` and not too large to be stored."""
+    """Return whether this is a whole number from ``least`` up to the largest that can be stored."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63

@@ -15,21 +15,21 @@ from cockpit import __version__
 from cockpit.bench.commands import bench
 from cockpit.core.errors import CockpitError
 
-RUN = "RUN is the folder of a run, the database file in it, or a JSON log of the paper's tool."
+RUN = "RUN: the folder of a run, the database file in it, or a JSON log of the original Cockpit."
 
 
 class Commands(click.Group):
-    """A group that says what is wrong with an input or a disk in one line, and is quiet when its reader has left."""
+    """A group that reports a wrong input or a disk error in a line, and is quiet if its output is closed."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the command line; what the terminal has no character for becomes a question mark."""
+        """Run the command line; characters that the terminal lacks become question marks."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
                 stream.reconfigure(errors="replace")
         return super().main(*args, **extra)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Read the arguments; help and version are printed here."""
+        """Parse the arguments; print help and version."""
         with _answering():
             return super().make_context(*args, **extra)
 
@@ -45,7 +45,7 @@ class _Refused(click.ClickException):
 
 @contextmanager
 def _answering() -> Iterator[None]:
-    """Until all is written: what the user or the system did wrong is an answer; any other error is a defect of ours."""
+    """Turn errors of the user and the system into messages, until all output is written; let defects through."""
     try:
         try:
             yield
@@ -69,7 +69,7 @@ def _flush() -> None:
 
 
 def _drop() -> None:
-    """Nothing is left to write to: what still waits goes nowhere."""
+    """Discard what is still to be written: nobody reads it."""
     with suppress(OSError, AttributeError):  # a stream without a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -82,54 +82,57 @@ def _said(error: OSError) -> str:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="cockpit")
 def main() -> None:
-    """Show what happens inside a training run."""
+    """Show what happens inside a PyTorch training run."""
 
 
 @main.command()
 @click.option("--steps", default=1500, show_default=True, type=click.IntRange(min=1), help="Training steps.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything random.")
-@click.option("--run", type=click.Path(path_type=Path), help="Folder of the run; otherwise a new one below runs.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed.")
+@click.option("--run", type=click.Path(path_type=Path), help="Folder of the run; default: a new folder in runs.")
 @click.option("--page/--headless", default=True, help="Serve the live page while it trains.")
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 def demo(steps: int, seed: int, run: Path | None, page: bool, browser: bool) -> None:
-    """Train a small embedded problem, live in the browser, and say what was seen."""
+    """Train a small built-in problem, live in the browser."""
     from cockpit.demo import demo as train  # torch is loaded only where it is needed
 
     train(steps, seed, run, page, browser)
 
 
-@main.command(epilog=f"{RUN} Without it: the newest run below $COCKPIT_RUNS or ./runs. A folder of runs is listed.")
+@main.command(epilog=f"{RUN} Default: the newest run below $COCKPIT_RUNS or ./runs. A folder of runs is listed.")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the state as JSON.")
-@click.option("--follow", "-f", is_flag=True, help="Keep it current until the run ends; of several the newest.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--follow", "-f", is_flag=True, help="Update until the run ends; in a folder, the newest run.")
 def show(run: Path | None, as_json: bool, follow: bool) -> None:
-    """Show the state of a run in one screen."""
+    """Show a run in the terminal."""
     from cockpit.plots.terminal import present
 
     present(run, as_json, follow)
 
 
-@main.command(epilog=f"{RUN} Several are drawn into one figure, each in its colour.")
+@main.command(epilog=f"{RUN} Several runs go into the same figure, each in its colour.")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--out", "-o", type=click.Path(path_type=Path), help="The file: .png, .svg, .pdf, .gif or .mp4.")
-@click.option(
-    "--gif", type=click.Path(path_type=Path), help="Write an animation of the run to this file: .gif or .mp4."
-)
-@click.option("--panel", "panels", multiple=True, metavar="ID", help="Only this panel; may be given several times.")
+@click.option("--out", "-o", type=click.Path(path_type=Path), help="File to write: .png, .svg, .pdf, .gif or .mp4.")
+@click.option("--gif", type=click.Path(path_type=Path), help="File for an animation of the run: .gif or .mp4.")
+@click.option("--panel", "panels", multiple=True, metavar="ID", help="Only this panel; repeatable.")
 @click.option("--list", "listed", is_flag=True, help="Print the panels and their ids.")
-@click.option("--title", help="Heading; otherwise the name of the run.")
+@click.option("--title", help="Heading; default: the name of the run.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
-@click.option("--log/--linear", "logarithmic", default=None, help="The step axis; otherwise log from 1000 steps on.")
-@click.option("--step", type=click.IntRange(min=0), help="Histograms and gauges at this step, not at the last.")
+@click.option("--log/--linear", "logarithmic", default=None, help="Step axis; default: log from 1000 steps on.")
+@click.option("--step", type=click.IntRange(min=0), help="Step of histograms and gauges; default: the last.")
 @click.option("--from", "first", type=click.IntRange(min=0), help="First step.")
 @click.option("--to", "last", type=click.IntRange(min=1), help="Last step.")
-@click.option("--smooth", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Weight of the past.")
-@click.option("--layers", help="Only layers whose name matches this.")
-@click.option("--scale", type=click.FloatRange(0.1, 10), help="Pixels per point; otherwise 2, in animations 1.")
-@click.option("--fps", type=click.FloatRange(0.1, 60), default=8.0, show_default=True, help="Frames a second.")
+@click.option(
+    "--smooth", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Weight of earlier values."
+)
+@click.option("--clock", is_flag=True, help="Over the time since the run began, not over steps.")
+@click.option("--y", type=click.Choice(["auto", "log", "linear"]), default="auto", help="Vertical axes.")
+@click.option("--every-value", "every", is_flag=True, help="Draw every value, not the median of noisy curves.")
+@click.option("--layers", help="Only layers whose name matches: text or a regular expression.")
+@click.option("--scale", type=click.FloatRange(0.1, 10), help="Pixels per point; default: 2, in animations 1.")
+@click.option("--fps", type=click.FloatRange(0.1, 60), default=8.0, show_default=True, help="Frames per second.")
 @click.option("--frames", type=click.IntRange(2, 400), default=40, show_default=True, help="Frames of an animation.")
 def plot(runs: tuple[Path, ...], **options: Any) -> None:
-    """Draw the deck of a run, or panels of it, to a file."""
+    """Draw the deck of a run, or some of its panels."""
     from cockpit.plots.paper import draw
 
     for line in draw(runs, note=partial(click.echo, err=True), **options):
@@ -139,10 +142,10 @@ def plot(runs: tuple[Path, ...], **options: Any) -> None:
 @main.command(epilog=RUN)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--to", "target", required=True, type=click.Choice(["csv", "parquet", "json", "tensorboard"]))
-@click.option("--out", "-o", type=click.Path(path_type=Path), help="Where to; otherwise ./NAME-FORMAT.")
-@click.option("--force", is_flag=True, help="Replace the file, or what an earlier export wrote into the folder.")
+@click.option("--out", "-o", type=click.Path(path_type=Path), help="Folder or file to write; default: ./NAME-FORMAT.")
+@click.option("--force", is_flag=True, help="Replace an earlier export.")
 def export(run: Path, target: str, out: Path | None, force: bool) -> None:
-    """Write a run for other tools."""
+    """Export a run to CSV, Parquet, JSON or TensorBoard."""
     from cockpit.plots.reading import file_name, one
     from cockpit.store.export import export as write
 
@@ -150,17 +153,17 @@ def export(run: Path, target: str, out: Path | None, force: bool) -> None:
     for path in write(opened, target, out or Path(f"{file_name(opened)}-{target}"), force):
         click.echo(f"{path}  {path.stat().st_size:,} bytes")
     if damaged := getattr(opened, "damaged", None):
-        click.echo(f"Warning: {run} is damaged, and the export lacks what could not be read: {damaged}", err=True)
+        click.echo(f"Warning: {run} is damaged; the export lacks what could not be read: {damaged}", err=True)
 
 
-@main.command(epilog="FOLDER holds runs; without it $COCKPIT_RUNS or ./runs.")
+@main.command(epilog="FOLDER: a folder of runs. Default: $COCKPIT_RUNS or ./runs.")
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Otherwise the next free one from 6180 on.")
-@click.option("--token", help="What a reader must know; made up where others can reach the address.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; default: the first free port from 6180 on.")
+@click.option("--token", help="Password of the page; created if other machines can reach it.")
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 def ui(folder: Path | None, host: str, port: int | None, token: str | None, browser: bool) -> None:
-    """Serve the dashboard of a folder of runs."""
+    """Serve the live page of a folder of runs."""
     from cockpit.dashboard.server import serve
     from cockpit.plots.reading import runs_folder
 

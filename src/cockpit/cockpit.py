@@ -1,4 +1,4 @@
-"""The paper's face: ``Cockpit(model.parameters(), quantities=...)`` around each backward call."""
+"""The API of the paper: ``Cockpit(model.parameters(), quantities=...)`` around each backward call."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,25 +22,25 @@ from cockpit.tracker import Tracker
 
 
 def extend(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
-    """Return the module as it is: nothing needs to be extended here; kept so that the paper's loop runs as printed."""
+    """Return the module unchanged: nothing needs extending, but the loop printed in the paper calls this."""
     if not isinstance(module, nn.Module):
         raise CockpitError(f"extend got {type(module).__name__}; give a torch.nn.Module")
     return module
 
 
 class Cockpit:
-    """Track quantities during the backward pass, as in the paper (Algorithm C.1 of the dissertation)."""
+    """Track quantities during backward passes, with the API of the paper (Algorithm C.1 of the dissertation)."""
 
     def __init__(self, params: Iterable[Any], quantities: Iterable[Quantity] | None = None) -> None:
         """Attach to parameters.
 
         Args:
             params: ``model.parameters()``, or ``model.named_parameters()`` for names in the output.
-            quantities: Instances, e.g. from ``configuration("full")``; more with :meth:`add`.
+            quantities: Instances, such as those of ``configuration("full")``; :meth:`add` adds more.
         """
         named = [entry if isinstance(entry, tuple) else (str(k), entry) for k, entry in enumerate(params)]
         if not named:
-            raise CockpitError("the model has no parameters; there is nothing to track")
+            raise CockpitError("the model has no parameters; give those of a model that is trained")
         for name, parameter in named:
             if not isinstance(parameter, Tensor) or not parameter.requires_grad:
                 raise CockpitError(f"parameter {name} has requires_grad=False; leave frozen parameters out")
@@ -59,14 +59,14 @@ class Cockpit:
         return self._tracker.quantities
 
     def add(self, quantity: Quantity) -> None:
-        """Track one more quantity."""
+        """Add a quantity to track."""
         if not isinstance(quantity, Quantity):
             raise CockpitError(f"{quantity!r} is not a quantity; give an instance of a Quantity subclass")
         self._tracker.quantities.append(quantity)
         self._tracker.start = self._start
 
     def create_graph(self, global_step: int) -> bool:
-        """Whether a quantity of your own asks to keep the graph; ours never do."""
+        """Return whether a quantity needs the graph after ``backward``; only quantities with ``_compute`` may."""
         return any(q.create_graph(global_step) for q in self.quantities if q.should_compute(global_step))
 
     def __call__(
@@ -76,9 +76,9 @@ class Cockpit:
 
         Args:
             global_step: Number of the step.
-            *exts: Accepted for compatibility; BackPACK computes them by itself.
-            info: ``batch_size``, ``individual_losses``, ``loss`` and ``optimizer``, as far as known.
-            debug: Accepted for compatibility.
+            *exts: BackPACK extensions; accepted and ignored.
+            info: ``batch_size``, ``individual_losses``, ``loss`` and ``optimizer``, those that are known.
+            debug: Accepted and ignored.
         """
         facts = dict(info or {})
         loss = facts.get("loss")
@@ -92,7 +92,7 @@ class Cockpit:
             raise CockpitError(f"batch_size is {size!r}; give the number of samples")
         if size is None and not isinstance(facts.get("individual_losses"), Tensor) and self._needs_samples(global_step):
             raise CockpitError(
-                'the batch size cannot be known; give info={"batch_size": inputs.shape[0], ...} or "individual_losses"'
+                'the batch size cannot be known; give info={"batch_size": inputs.shape[0]} or "individual_losses"'
             )
         self._optimizer = facts.get("optimizer", self._optimizer)
         return _Context(self, global_step, facts)
@@ -115,12 +115,12 @@ class Cockpit:
         test_accuracy: float | None = None,
         learning_rate: float | None = None,
     ) -> None:
-        """Keep what is known once an epoch."""
+        """Record metrics of an epoch at a step."""
         values = {key: value for key, value in locals().items() if key not in ("self", "global_step")}
         self._logged.setdefault(global_step, {}).update(values)
 
     def write(self, logpath: str | Path) -> None:
-        """Write the output as JSON to ``logpath`` + ``.json``."""
+        """Write the output as JSON to ``<logpath>.json``."""
         write_json(self.get_output(), Path(f"{logpath}.json"))
 
     def get_output(self) -> dict[int, dict[str, Any]]:
@@ -132,11 +132,11 @@ class Cockpit:
 
     @property
     def output(self) -> dict[int, dict[str, Any]]:
-        """The output so far."""
+        """The output so far; see :meth:`get_output`."""
         return self.get_output()
 
     def explain(self) -> str:
-        """Say what is covered, what is not and why, and what tracking costs."""
+        """Return, as text, what is covered, what is not and why, and what tracking costs."""
         return explain(self._tracker)
 
     def _learning_rates(self) -> list[tuple[float, list[str]]]:
@@ -145,7 +145,7 @@ class Cockpit:
 
 
 class _Context:
-    """Around one backward call."""
+    """The context around a backward call."""
 
     def __init__(self, cockpit: Cockpit, step: int, info: Mapping[str, Any]) -> None:
         self._cockpit, self._tracker, self._step, self._info = cockpit, cockpit._tracker, step, info

@@ -1,4 +1,4 @@
-"""The demonstration: train an embedded problem with the live page, save a figure, say what was seen."""
+"""``cockpit demo``: train a built-in problem with the live page, save a figure, sum up what was measured."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,17 +29,17 @@ EXTRA = ("CABS", "EarlyStopping", "MeanGSNR")  # beyond the full preset, for the
 def demo(
     steps: int = 1500, seed: int = 0, folder: Path | None = None, page: bool = True, open_browser: bool = True
 ) -> None:
-    """Train digits with the full preset while the live page shows it; print and save what was measured.
+    """Train digits with the full preset and the live page; print and save what was measured.
 
     Args:
         steps: Training steps; the default takes about a minute.
-        seed: Seed of everything random.
-        folder: The run's folder; None: a new one below ``runs``.
+        seed: Random seed.
+        folder: Folder of the run; None: a new folder in ``runs``.
         page: Serve the live page while training runs.
-        open_browser: Open it.
+        open_browser: Open the page in a browser.
     """
     console = Console()
-    console.print(f"Training the {digits.name} problem for {steps} steps, watched at one step in {EVERY}.")
+    console.print(f"Training {digits.name} for {steps} steps; one in {EVERY} is tracked.")
     model, loss_fn = digits.model(seed), nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     quantities = [*preset("full"), *EXTRA]
@@ -61,7 +61,7 @@ def train(
     seed: int,
     console: Console,
 ) -> None:
-    """The loop that a user would write; nothing in it but ``pit.log`` knows of the watch."""
+    """Train: the loop that a user would write, with ``pit.log`` as its only call to Cockpit."""
     batches = _batches(seed)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for step in track(range(steps), "training", console=console, transient=True, disable=not console.is_terminal):
@@ -76,7 +76,7 @@ def train(
 
 @contextmanager
 def _live_page(folder: Path | None, open_browser: bool, console: Console) -> Iterator[None]:
-    """Serve a folder from a process of its own, as ``cockpit ui`` does."""
+    """Serve a folder from another process, as ``cockpit ui`` does."""
     if folder is None:
         yield
         return
@@ -109,17 +109,17 @@ def _report(pit: Watch, console: Console) -> None:
         console.print(f"Figure: {picture}", markup=False, highlight=False, soft_wrap=True)
     except (CockpitError, OSError) as problem:
         console.print(f"No figure: {problem}", markup=False, highlight=False)
-    console.print(f"Look again: cockpit ui {pit.folder.parent}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Open the page again: cockpit ui {pit.folder.parent}", markup=False, highlight=False, soft_wrap=True)
 
 
 def seen(source: Source) -> list[str]:
-    """What the instruments showed, in sentences."""
+    """Return what the instruments showed, in sentences."""
     said = []
     loss, accuracy = source.scalar("Loss").defined().values, source.scalar("test_accuracy").defined().values
     if len(loss):
         said.append(f"The loss went from {loss[0]:.3g} to {_late(loss):.3g} (median of the last tenth).")
     if len(accuracy):
-        said.append(f"Of the test pictures {accuracy[-1]:.1%} are recognised.")
+        said.append(f"The net recognises {accuracy[-1]:.1%} of the test images.")
     alpha = source.scalar("Alpha").defined().values
     if len(alpha):
         late, beyond = _late(alpha), np.mean(alpha > 1)
@@ -130,16 +130,16 @@ def seen(source: Source) -> list[str]:
     sharp, rate = source.scalar("HessMaxEV").defined().values, source.scalar("learning_rate").defined().values
     if len(sharp) and len(rate):
         edge = 2 / rate[0]
-        said.append(f"The largest curvature peaked at {sharp.max():.3g}; plain SGD would be stable up to {edge:.3g}.")
+        said.append(f"The sharpest curvature was {sharp.max():.3g}; plain SGD is stable up to {edge:.3g}.")
     noise, size = source.scalar("NormTest").defined().values, source.scalar("batch_size").defined().values
     if len(noise) and len(size):
         early, late = _late(noise[::-1]), _late(noise)
-        said.append(f"Noise relative to the gradient went from {early:.2g} to {late:.2g} at batch size {size[-1]:.0f}.")
+        said.append(f"Gradient noise went from {early:.2g} to {late:.2g} (norm test) at batch size {size[-1]:.0f}.")
     return said
 
 
 def _late(values: Values) -> float:
-    """Median of the last tenth."""
+    """Return the median of the last tenth."""
     return float(np.median(values[-max(1, len(values) // 10) :]))
 
 
@@ -161,7 +161,7 @@ def _accuracy(model: nn.Module, seed: int) -> float:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """The model is so small that threads would only wait for each other."""
+    """Use a single thread: for so small a model threads only wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

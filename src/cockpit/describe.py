@@ -1,4 +1,4 @@
-"""What is known about a watched run before it starts: model, optimizers, loss, quantities, device."""
+"""Metadata of a watched run, known before its first step: model, optimizers, loss, quantities, device."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from cockpit.core.schedule import Budget, Schedule
 from cockpit.quantities._base import Quantity
 
-LAYERS = 5000  # of a larger model only the first are listed
+LAYERS = 5000  # listed at most
 
 
 def describe(
@@ -21,7 +21,7 @@ def describe(
     schedule: Schedule,
     steps: int | None,
 ) -> dict[str, Any]:
-    """Return the measuring side's part of a run's metadata, as plain data."""
+    """Return the metadata as plain data."""
     return {
         "model": _model(model),
         "device": _device(model),
@@ -74,8 +74,8 @@ def _quantity(quantity: Quantity) -> dict[str, Any]:
 
 def _schedule(schedule: Schedule) -> str:
     if isinstance(schedule, Budget):
-        return f"as often as {schedule.share:.0%} of the training time allows, {schedule.grace:g} s free"
-    return (getattr(schedule, "__doc__", None) or "a schedule of your own").strip().split("\n")[0]
+        return f"within {schedule.share:.0%} of the training time, after {schedule.grace:g} s free"
+    return (getattr(schedule, "__doc__", None) or "a schedule of yours").strip().split("\n")[0]
 
 
 def _called(entry: Any) -> str:

@@ -1,4 +1,4 @@
-"""``pit.explain()``: what is covered, what is not, why, and what it costs."""
+"""``pit.explain()``: what is covered, what is not and why, and what it costs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from cockpit.tracker import Tracker
 
 
 def explain(tracker: Tracker, model: nn.Module | None = None) -> str:
-    """Return the state of a tracker in plain sentences."""
+    """Return coverage, undefined values and cost as sentences, one a line."""
     lines = [*_what(tracker, model), *_coverage(tracker), *_undefined(tracker), *_cost(tracker)]
     return "\n".join(lines)
 
@@ -26,9 +26,10 @@ def _what(tracker: Tracker, model: nn.Module | None) -> list[str]:
     watched = f"{type(model).__name__}, " if model is not None else ""
     names = {quantity.name for quantity in tracker.quantities}
     steps = sorted({record.step for record in tracker.history if record.name in names})
-    seen = f"steps {steps[0]} to {steps[-1]}, {len(steps)} of them tracked" if steps else "no step tracked yet"
-    listed = ", ".join(quantity.name for quantity in tracker.quantities) or "none"
-    return [f"Watching {watched}{len(parameters)} parameters, {elements} elements; {seen}.", f"Quantities: {listed}."]
+    seen = f"tracked {_steps(len(steps))} from {steps[0]} to {steps[-1]}" if steps else "no step tracked yet"
+    measured = ", ".join(quantity.name for quantity in tracker.quantities) or "none"
+    size = f"{len(parameters)} parameters with {elements:,} elements"
+    return [f"Watching {watched}{size}; {seen}.", f"Quantities: {measured}."]
 
 
 def _coverage(tracker: Tracker) -> list[str]:
@@ -44,44 +45,48 @@ def _coverage(tracker: Tracker) -> list[str]:
     lines += _ways(seen.ways, tracker.settings.ways, elements)
     if seen.coupled:
         lines.append(
-            "Batch normalisation in training mode couples the samples: an individual gradient is the contribution "
-            "through that sample's activations; they still average to the gradient."
+            "Batch normalisation in training mode couples the samples. An individual gradient is the contribution "
+            "through that sample's activations; their mean is still the gradient."
         )
     if seen.regularised:
         lines.append(
-            "The gradient has a part that no sample contributed (a regularisation term in the loss): GradNorm and Loss "
-            "have it, individual gradients do not."
+            "The gradient has a part that no sample contributed, a regularisation term in the loss. GradNorm and Loss "
+            "include it, individual gradients do not."
         )
     if seen.accumulation > 1:
-        lines.append(f"A step has {seen.accumulation} backward passes (accumulation); their samples form one batch.")
+        lines.append(f"Each step has {seen.accumulation} backward passes (accumulation); they count as one batch.")
     if native.problem() is not None and any(p.device.type == "cpu" for p in tracker._parameters().values()):
-        lines.append(f"Loops are not compiled on this machine, which makes tracked steps slower: {native.problem()}.")
+        lines.append(f"Loops in C are not compiled on this machine, so tracked steps are slower: {native.problem()}.")
     if tracker.settings.compiled_seen:
-        lines.append("Compiled code runs eagerly on tracked steps: results are equal to rounding.")
+        lines.append("Compiled code runs eagerly on tracked steps; results are equal to rounding.")
     if any(double_backward(quantity.needs) for quantity in tracker.quantities):
         lines.append(
-            "Steps that differentiate twice use plain attention and recurrent kernels: results are equal to rounding."
+            "Attention and recurrent layers use plain kernels on steps that differentiate twice; results are equal to "
+            "rounding."
         )
     return lines
 
 
 def _ways(taken: Mapping[str, Way], asked: Ways, elements: bool) -> list[str]:
-    """How statistics of weights were computed, and where that is not what was asked for.
+    """Say how statistics of weights were computed, and where not as asked for.
 
-    ``elements``: quantities need single elements, which inner products do not give.
+    Args:
+        taken: The way of each weight.
+        asked: The ways asked for.
+        elements: Some quantity needs single elements, which inner products do not give.
     """
     lines = []
     for way, meaning in MEANING.items():
-        names = [name for name, one in taken.items() if one == way]
+        names = [name for name, used in taken.items() if used == way]
         if names:
             lines.append(f"  {way}, {meaning}: {listed(names)}.")
     for wish in ("gram", "form"):
-        others = [name for name, one in taken.items() if asked.of(name) == wish != one]
-        if others:
+        missed = [name for name, used in taken.items() if asked.of(name) == wish != used]
+        if missed:
             needed = elements and wish == "gram"
-            reason = "quantities need single elements" if needed else "they are used in several ways"
-            lines.append(f"  Not by {wish} as asked for, because {reason}: {listed(others)}.")
-    return ["Statistics of individual gradients by", *lines] if lines else []
+            reason = "quantities need single elements" if needed else "these weights have several kinds of use"
+            lines.append(f"  not {wish} as asked for, because {reason}: {listed(missed)}.")
+    return ["Statistics of individual gradients are computed by", *lines] if lines else []
 
 
 def _undefined(tracker: Tracker) -> list[str]:
@@ -89,7 +94,7 @@ def _undefined(tracker: Tracker) -> list[str]:
     for name, reasons in tracker.history.reasons().items():
         for reason, steps in reasons.items():
             first = ", ".join(map(str, steps[:3])) + (" ..." if len(steps) > 3 else "")
-            lines.append(f"{name} is undefined at {len(steps)} step(s) ({first}): {reason}.")
+            lines.append(f"{name} is undefined at {_steps(len(steps))} ({first}): {reason}.")
     return lines
 
 
@@ -101,7 +106,7 @@ def _cost(tracker: Tracker) -> list[str]:
 
 
 def cost(tracker: Tracker) -> dict[str, Any]:
-    """What watching has cost so far, as plain data: by part; where steps are metered, also by tier."""
+    """Return what watching has cost so far, in seconds by part; also by tier if the schedule is a budget."""
     seconds, counts = tracker.coverage.seconds, tracker.coverage.counts
     known: dict[str, Any] = {
         "seconds": dict(seconds),
@@ -115,7 +120,7 @@ def cost(tracker: Tracker) -> dict[str, Any]:
 def _plain(found: Ledger) -> list[str]:
     if found.plain is None:
         return []
-    return [f"A plain step takes {_ms(found.plain)}; what a tracked one takes more is its cost."]
+    return [f"A plain step takes {_ms(found.plain)}. A tracked step costs what it takes beyond that."]
 
 
 def _tiers(found: Ledger) -> list[str]:
@@ -123,28 +128,29 @@ def _tiers(found: Ledger) -> list[str]:
     for tier in found.tiers:
         if not tier.alone or tier.mean is None:
             continue
-        first = f", the first one {_ms(tier.first)}" if tier.first is not None and tier.alone > 1 else ""
+        first = f", the first time {_ms(tier.first)}" if tier.first is not None and tier.alone > 1 else ""
         every = f", now every {tier.interval:.0f} steps" if tier.interval is not None and tier.interval >= 1.5 else ""
         lines.append(
-            f"A step that tracks up to {tier.name} takes {_ms(tier.mean)} more{first}; "
+            f"Tracking up to {tier.name} adds {_ms(tier.mean)} to a step{first}; "
             f"{tier.name} was tracked at {_steps(tier.tracked)}{every}."
         )
     return lines
 
 
 def _parts(found: Ledger) -> list[str]:
-    lines = [f"A tracked step costs {_ms(found.each(WHOLE) or 0.0)} in our own code; of that, each time"]
+    lines = [f"Cockpit takes {_ms(found.each(WHOLE) or 0.0)} of a tracked step; of that, each time"]
     return lines + [f"  {name}: {_ms(seconds)}" for name, seconds in found.dearest_first() if name != WHOLE]
 
 
 def _budget(found: Ledger) -> list[str]:
     if found.allowed is None or found.spent is None:
         return []
-    after = f" after {found.grace:g} s that are free" if found.grace else ""
+    after = f", after {found.grace:g} s that are free" if found.grace else ""
     free = f", {found.free:.2f} s of them free" if found.free else ""
     used = f"{found.used:.1%} used" if found.used is not None else "nothing used yet"
-    guess = "; by our own clock, until a plain step is seen" if found.estimated else ""
-    return [f"Budget: {found.allowed:.0%} of the training time{after}; {used}: {found.spent:.2f} s spent{free}{guess}."]
+    guess = " (estimated until a plain step is seen)" if found.estimated else ""
+    spent = f"{found.spent:.2f} s spent{free}{guess}"
+    return [f"Budget: {found.allowed:.0%} of the training time{after}. So far {used}: {spent}."]
 
 
 def _steps(count: int) -> str:

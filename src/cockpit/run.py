@@ -1,4 +1,4 @@
-"""``open_run``: a run on disk as tables and series, without torch."""
+"""``open_run``: read a run on disk as tables and series, without torch."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,14 +18,14 @@ from cockpit.store.run import StoredRun
 
 
 def open_run(path: str | Path) -> "Run":
-    """Open a run: its folder, the database file in it, or a JSON log of the paper's tool."""
+    """Open a run: its folder, the database file in it, or a JSON log of the original Cockpit."""
     return Run(from_path(path))
 
 
 class Run:
-    """A recorded run; it may still be growing, and :meth:`refresh` reads what is new.
+    """A recorded run, finished or growing; :meth:`refresh` reads what is new.
 
-    It is a :class:`~cockpit.core.source.Source`: everything that shows runs takes it.
+    It is a :class:`~cockpit.core.source.Source`, which panels and plots take.
     """
 
     def __init__(self, source: StoredRun | Log) -> None:
@@ -35,17 +35,17 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What to call the run."""
+        """Name of the run."""
         return self._source.name
 
     @property
     def path(self) -> Path | None:
-        """Where it lies."""
+        """Folder of the run, or file of a JSON log."""
         return self._source.path
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Model, optimizers, host, versions and more; empty for a log of the paper's tool."""
+        """Model, optimizers, host, versions and more; empty for a JSON log."""
         return self._source.metadata
 
     @property
@@ -55,59 +55,59 @@ class Run:
 
     @property
     def reason(self) -> str | None:
-        """Why it crashed, if it did."""
+        """Why the run crashed; None if it did not."""
         return self._source.reason
 
     @property
     def reached(self) -> int | None:
-        """How many steps training has taken, tracked or not: the number of the next one."""
+        """Steps taken, tracked or not: the number of the next step."""
         return getattr(self._source, "reached", None)
 
     @property
     def updated(self) -> float | None:
-        """When it last gave a sign of life, in seconds since 1970."""
+        """Time of the last sign of life, in seconds since 1970."""
         return getattr(self._source, "updated", None)
 
     @property
     def version(self) -> int | None:
-        """Changes whenever :meth:`refresh` finds anything new; None for a log."""
+        """A number that changes when :meth:`refresh` reads anything new; None for a log."""
         return getattr(self._source, "version", None)
 
     @property
     def damaged(self) -> str | None:
-        """What could not be read, if anything."""
+        """What could not be read, and why; None if all could."""
         return getattr(self._source, "damaged", None)
 
     def explain(self) -> str:
-        """Say what was covered and what not, as ``pit.explain()`` did during training."""
+        """Return what was covered and what was not: ``pit.explain()`` of the training."""
         return str(self.metadata.get("coverage") or f"{self.name}: the run does not say what was covered")
 
     # ---- what it holds
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
-        """Everything that was recorded, and what kind of value it is."""
+        """Names of all that was recorded, with the kind of each value."""
         return self._source.kinds
 
     @property
     def names(self) -> list[str]:
-        """Everything that was recorded."""
+        """Names of all that was recorded."""
         return list(self.kinds)
 
     @property
     def steps(self) -> list[int]:
-        """The steps with a record, in order."""
-        found: set[int] = set()
+        """Recorded steps, in order."""
+        recorded: set[int] = set()
         for name, kind in self.kinds.items():
-            found.update(self.counted(name).tolist() if kind in COUNTED else self.scalar(name).steps.tolist())
-            found.update(step for steps in self.reasons(name).values() for step in steps)
-        return sorted(found)
+            recorded.update(self.counted(name).tolist() if kind in COUNTED else self.scalar(name).steps.tolist())
+            recorded.update(step for steps in self.reasons(name).values() for step in steps)
+        return sorted(recorded)
 
     def __getitem__(self, name: str) -> Series:
-        """A scalar, or the total of what was measured per parameter: ``run["Loss"].values``."""
+        """Return a scalar, or the total of a per-parameter quantity, over steps: ``run["Loss"].values``."""
         self._check(name)
         if self.kinds[name] not in (Kind.SCALAR, Kind.PER_PARAMETER):
-            raise CockpitError(f"{name} is a {self.kinds[name].value}, not one number a step; use table({name!r})")
+            raise CockpitError(f"{name} is a {self.kinds[name].value}, not a number per step; use table({name!r})")
         return self.scalar(name)
 
     def __contains__(self, name: object) -> bool:
@@ -117,20 +117,20 @@ class Run:
         return iter(self.kinds)
 
     def table(self, name: str | None = None) -> dict[str, NDArray[Any]]:
-        """Return columns for pandas or polars.
+        """Return columns by name, as pandas and polars take them.
 
-        The first is ``step``; a metric or parameter of that name becomes ``step (metric)`` or ``step (parameter)``.
+        The first is ``step``. A metric or parameter of that name becomes ``step (metric)`` or ``step (parameter)``.
 
         Args:
-            name: None: the step and all numbers and totals. A quantity per parameter: the step and a column for each
-                parameter. A histogram: a row for each bin that is not empty.
+            name: None: all numbers and totals. A per-parameter quantity: a column for each parameter. A histogram: a
+                row for each bin that is not empty.
         """
         if name is not None:
             self._check(name)
         return self._source.table(name)
 
     def to_pandas(self, name: str | None = None) -> Any:
-        """The same as a ``pandas.DataFrame``."""
+        """Return :meth:`table` as a ``pandas.DataFrame``."""
         try:
             import pandas
         except ImportError:
@@ -138,7 +138,7 @@ class Run:
         return pandas.DataFrame(self.table(name))
 
     def to_polars(self, name: str | None = None) -> Any:
-        """The same as a ``polars.DataFrame``."""
+        """Return :meth:`table` as a ``polars.DataFrame``."""
         try:
             import polars
         except ImportError:
@@ -150,11 +150,11 @@ class Run:
         return self._source.output()
 
     def records(self) -> Iterator[Record]:
-        """All records, with reasons and details."""
+        """Return all records, with reasons and details."""
         return self._source.records()
 
     def refresh(self) -> bool:
-        """Read what is new; whether anything is."""
+        """Read what is new; return whether anything was."""
         return self._source.refresh()
 
     def _check(self, name: str) -> None:
@@ -198,9 +198,9 @@ class Run:
     # ---- how it shows itself
 
     def show(self, follow: bool = False) -> None:
-        """Show the run: a picture in a notebook, a screen in a terminal; ``follow`` until it ends.
+        """Show the run: a picture in a notebook, a screen of text in a terminal.
 
-        In a notebook following goes on in the background, in the same output cell.
+        ``follow`` updates it until the run ends; in a notebook that happens in the background.
         """
         from cockpit.plots import notebook
 

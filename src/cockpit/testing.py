@@ -1,6 +1,6 @@
-"""Contract suites: what every quantity, layer rule and problem must pass. For our own tests and for plug-in authors.
+"""Contract suites: tests that every quantity, layer rule and problem must pass, in this package and in plug-ins.
 
-A suite is a class to inherit from in a pytest file; it names the thing under test and the cases, the tests come along::
+Inherit from a suite in a pytest file and say what to test; the tests are inherited::
 
     class TestMyQuantity(QuantityContract):
         def make(self):
@@ -24,7 +24,7 @@ from cockpit.quantities._base import Quantity
 def small_training(
     quantities: list[Quantity], steps: int = 3, batch: int = 5, seed: int = 0, every: Any = 1
 ) -> tuple[Watch, nn.Module]:
-    """Train a tiny net in double precision with the given quantities; returns the closed watch and the net."""
+    """Train a tiny net in double precision with these quantities; return the closed watch and the net."""
     generator = torch.Generator().manual_seed(seed)
     model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).to("cpu", torch.float64)
     with torch.no_grad():
@@ -42,10 +42,10 @@ def small_training(
 
 
 class QuantityContract:
-    """What any quantity must do: measure without touching, say why when undefined, obey its schedule."""
+    """Tests of a quantity: it measures without touching training, says why it is undefined, obeys its schedule."""
 
     def make(self, **options: Any) -> Quantity:
-        """Return a fresh instance; ``options`` are ``track_schedule`` and ``verbose``."""
+        """Return a new instance; ``options`` are ``track_schedule`` and ``verbose``."""
         raise NotImplementedError
 
     def test_values_have_the_shape_of_their_kind(self) -> None:
@@ -61,7 +61,7 @@ class QuantityContract:
                 _check_kind(quantity.kind, record.value, [name for name, _ in model.named_parameters()])
 
     def test_undefined_says_why(self) -> None:
-        """With a batch of one sample a value is right or undefined with a reason, never an error or NaN."""
+        """A batch of one sample gives a value, or a reason why it is undefined; never an error."""
         quantity = self.make()
         pit, _ = small_training([quantity], batch=1)
         for record in pit.history.series(quantity.name):
@@ -74,29 +74,29 @@ class QuantityContract:
         assert [record.step for record in pit.history.series(quantity.name)] == [1]
 
     def test_training_is_untouched(self) -> None:
-        """Same weights, bit for bit, tracked or not."""
+        """Weights are the same with and without tracking, bit for bit."""
         _, tracked = small_training([self.make()])
         _, plain = small_training([self.make()], every=lambda step: False)
-        for one, other in zip(tracked.parameters(), plain.parameters(), strict=True):
-            assert torch.equal(one, other)
+        for ours, theirs in zip(tracked.parameters(), plain.parameters(), strict=True):
+            assert torch.equal(ours, theirs)
 
     def test_is_documented(self) -> None:
-        """A quantity says what it measures."""
+        """The docstring says what is measured."""
         assert type(self.make()).__doc__
 
 
 class ProblemContract:
-    """What any problem must do: follow from its seeds, give individual losses, and let itself be watched."""
+    """Tests of a problem: it follows from its seeds, gives individual losses, and can be watched."""
 
     batch_size = 4
-    folder = Path("data")  # where its files are, if it has any
+    folder = Path("data")  # of its files, if it has any
 
     def make(self) -> Problem:
         """Return the problem."""
         raise NotImplementedError
 
     def batch(self) -> Batch:
-        """A small batch of its training data."""
+        """Return a small batch of its training data."""
         return self._drawn(1)
 
     def _drawn(self, generators: int) -> Batch:
@@ -107,35 +107,35 @@ class ProblemContract:
     def test_a_model_follows_from_its_seed(self) -> None:
         """The same seed gives the same weights; the global random state stays as it was."""
         before = torch.get_rng_state()
-        one, other = self.make().model(3), self.make().model(3)
+        first, second = self.make().model(3), self.make().model(3)
         assert torch.equal(before, torch.get_rng_state())
-        for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        for a, b in zip(first.parameters(), second.parameters(), strict=True):
             assert torch.equal(a, b)
 
     def test_batches_follow_from_their_generator(self) -> None:
         """The same generator gives the same batch."""
-        for one, other in zip(self.batch(), self.batch(), strict=True):
-            assert torch.equal(one, other)
+        for a, b in zip(self.batch(), self.batch(), strict=True):
+            assert torch.equal(a, b)
 
     def test_an_order_can_be_fixed(self) -> None:
-        """A second generator draws the order in place of the first."""
-        for one, other in zip(self._drawn(2), self._drawn(2), strict=True):
-            assert torch.equal(one, other)
+        """Given a second generator, the order is drawn from it."""
+        for a, b in zip(self._drawn(2), self._drawn(2), strict=True):
+            assert torch.equal(a, b)
 
     def test_every_sample_has_a_loss(self) -> None:
-        """Losses, and accuracies where there are any, are one finite number for each sample."""
+        """Losses, and accuracies if defined, are a finite number for each sample."""
         problem, (inputs, targets) = self.make(), self.batch()
         outputs = self._model(problem)(inputs)
-        found = [problem.losses(outputs, targets)]
+        judged = [problem.losses(outputs, targets)]
         if problem.accuracies is not None:
-            found.append(problem.accuracies(outputs, targets))
-            assert bool(((found[1] >= 0) & (found[1] <= 1)).all())
-        for values in found:
+            judged.append(problem.accuracies(outputs, targets))
+            assert bool(((judged[1] >= 0) & (judged[1] <= 1)).all())
+        for values in judged:
             assert values.shape == (self.batch_size,)
             assert bool(values.isfinite().all())
 
     def test_it_can_be_watched(self) -> None:
-        """Individual gradients are known: the noise of a step is defined."""
+        """Individual gradients are measured: NormTest is defined."""
         problem, (inputs, targets) = self.make(), self.batch()
         model = self._model(problem)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
@@ -153,7 +153,7 @@ class ProblemContract:
 
 
 class LayerContract:
-    """What a layer rule must do: per-sample gradients equal to autograd's, one sample at a time."""
+    """Tests of a layer rule: per-sample gradients equal those of autograd, one sample at a time."""
 
     samples = 3
     batch_axis = 0
@@ -163,24 +163,24 @@ class LayerContract:
         raise NotImplementedError
 
     def inputs(self, generator: torch.Generator) -> Tensor:
-        """Return a batch for it."""
+        """Return a batch of inputs for the module."""
         raise NotImplementedError
 
     def test_individual_gradients(self) -> None:
-        """||g_n||, <g_n, g> and sum g_n^2 against one backward pass per sample in double precision."""
+        """||g_n||^2, <g_n, g> and sum g_n^2 equal those of a backward pass per sample, in double precision."""
         generator = torch.Generator().manual_seed(1)
         module, inputs = self.module().double(), self.inputs(generator)
         inputs = inputs.double() if inputs.is_floating_point() else inputs
-        found = observe(module, inputs, self.samples, self.batch_axis)
+        seen = observe(module, inputs, self.samples, self.batch_axis)
         for name, expected in self.expected(module, inputs).items():
             flat = expected.reshape(self.samples, -1)
-            torch.testing.assert_close(found.sq_norms()[name], flat.square().sum(1), rtol=1e-8, atol=1e-12)
+            torch.testing.assert_close(seen.sq_norms()[name], flat.square().sum(1), rtol=1e-8, atol=1e-12)
             mean = flat.mean(0)
-            torch.testing.assert_close(found.dots()[name], flat @ mean, rtol=1e-8, atol=1e-12)
-            torch.testing.assert_close(found.sum_sq()[name].reshape(-1), flat.square().sum(0), rtol=1e-8, atol=1e-12)
+            torch.testing.assert_close(seen.dots()[name], flat @ mean, rtol=1e-8, atol=1e-12)
+            torch.testing.assert_close(seen.sum_sq()[name].reshape(-1), flat.square().sum(0), rtol=1e-8, atol=1e-12)
 
     def expected(self, module: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
-        """Individual gradients, one sample at a time."""
+        """Return individual gradients from a backward pass per sample."""
         parameters = dict(module.named_parameters())
         rows: dict[str, list[Tensor]] = {name: [] for name in parameters}
         for n in range(self.samples):
@@ -192,13 +192,13 @@ class LayerContract:
 
 
 def reading(output: Tensor) -> Tensor:
-    """A scalar that depends on every element of the output in a different, curved way; a sum over samples."""
+    """Return a scalar that depends on each element of the output in a different, curved way; a sum over samples."""
     weights = torch.linspace(0.5, 1.5, output.shape[-1], dtype=output.dtype, device=output.device)
     return (output * weights).sin().sum()
 
 
 class _Probe(Quantity):
-    """Hands the observation out."""
+    """Passes the observation on."""
 
     kind = Kind.SCALAR
 
@@ -216,7 +216,7 @@ class _Probe(Quantity):
 
 
 def observe(module: nn.Module, inputs: Tensor, samples: int, batch_axis: int = 0) -> Any:
-    """Run one watched backward pass of ``reading(module(inputs)) / samples``; returns the observation."""
+    """Watch a backward pass of ``reading(module(inputs)) / samples``; return the observation."""
     seen: list[Any] = []
     optimizer = torch.optim.SGD(module.parameters(), lr=0.0)
     with watch(module, optimizer, quantities=[_Probe(seen.append)], every=1, batch_axis=batch_axis, batch_size=samples):

@@ -172,7 +172,7 @@ def test_ctrl_c_in_the_middle(cockpit: Callable[..., Result], monkeypatch: pytes
     monkeypatch.setattr(working, "work", interrupted)
     done = cockpit("run", "quadratic_deep")
     assert done.exit_code == 130
-    assert done.stderr == "Stopped. The same command goes on where it stopped.\n"
+    assert done.stderr == "Stopped. Run the same command to continue.\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to another process")
@@ -187,7 +187,7 @@ def test_ctrl_c_of_a_process(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
         assert process.wait(30) == 130
-    assert rest.splitlines()[-1] == "Stopped. The same command goes on where it stopped."
+    assert rest.splitlines()[-1] == "Stopped. Run the same command to continue."
     assert "Traceback" not in rest
     (folder,) = (path.parent for path in tmp_path.rglob("run.db"))
     assert (open_run(folder).state, open_run(folder).reason) == ("crashed", "KeyboardInterrupt")

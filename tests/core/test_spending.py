@@ -27,7 +27,7 @@ def run(budget: dict[str, Any] | None = None, **numbers: list[float]) -> Recorde
         ({"share": 0.05, "used": 0.0, "free": 3.25, "grace": 10.0}, "0.0 % of 5 %, 3.2 s of 10 s of free start used"),
         ({"share": 0.05, "used": None, "free": 3.0, "grace": 10.0}, "3 s of 10 s of free start used"),
         ({"spent": 3.0, "trained": 100.0}, "3.0 %"),
-        ({"spent": 3000.0, "trained": 100.0}, "30 times the training time"),
+        ({"spent": 3000.0, "trained": 100.0}, "30 times"),
     ],
 )
 def test_the_number_and_its_reason(budget: dict[str, Any], said: str) -> None:

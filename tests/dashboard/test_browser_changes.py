@@ -201,3 +201,33 @@ def test_what_watching_costs(tab: Tab, tmp_path: Path) -> None:
     assert tab.page.locator("#fact-cost").inner_text() == "4.5 % of 5 %"
     tab.page.locator("#run-list [data-run=b] .pick").click()
     tab.until("document.querySelector('#details').textContent.includes('does not say what its tracked steps cost')")
+
+
+def test_runs_are_renamed_hidden_and_deleted_from_the_list(tab: Tab, tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        losses(tmp_path / name, [1.0] * 3)
+    rows = "[...document.querySelectorAll('#run-list .run:not([hidden]) .run-name')]"
+    shown = f"{rows}.map((name) => name.textContent).sort().join()"
+
+    def choose(run: str, item: str) -> None:
+        tab.page.locator(f"#run-list [data-run={run}]").hover()
+        tab.page.locator(f"#run-list [data-run={run}] .more-run").click()
+        tab.page.locator(".run-menu button", has_text=item).click()
+
+    tab.open("run=a").until(f"{shown} === 'a,b,c'")
+    choose("b", "Rename")
+    tab.page.locator("#sure input").fill("warm-up")
+    tab.page.locator("#sure input").press("Enter")
+    tab.until(f"{shown} === 'a,c,warm-up'")
+    choose("b", "Hide")
+    tab.until(f"{shown} === 'a,c'")
+    tab.page.locator("#hidden-runs").click()
+    tab.until(f"{shown} === 'a,c,warm-up'")
+    choose("c", "Delete")
+    assert "cannot be undone" in tab.page.locator("#sure").inner_text()
+    tab.page.locator("#sure button", has_text="Cancel").click()
+    assert (tmp_path / "c").exists()
+    choose("c", "Delete")
+    tab.page.locator("#sure button", has_text="Delete").click()
+    tab.until(f"{shown} === 'a,warm-up'")
+    assert not (tmp_path / "c").exists()

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 from tests.dashboard.client import TestClient, connect
 
-from cockpit.dashboard.guard import is_local
+from cockpit.dashboard.guard import below, is_local
 
 HERE = "http://127.0.0.1:6180"
 
@@ -70,7 +70,7 @@ def test_with_a_token_nobody_reads_without_it(folder: Path) -> None:
 def test_the_token_moves_from_the_address_into_a_cookie(folder: Path) -> None:
     with connect(folder, "secret", "box:6180") as client:
         answer = client.get("/?token=secret&a=1")
-        assert (answer.status_code, answer.headers["location"]) == (303, "/?a=1")
+        assert (answer.status_code, answer.headers["location"]) == (303, "./?a=1")
         assert {"HttpOnly", "SameSite=Lax"} <= set(answer.headers["set-cookie"].split("; "))
         assert client.get("/api/runs").status_code == 200
         assert client.get("/api/runs", headers={"origin": "http://evil.example"}).status_code == 401
@@ -89,6 +89,22 @@ def test_a_token_of_any_characters_belongs_to_one_port(folder: Path) -> None:
         assert answer.headers["set-cookie"].startswith("cockpit_token_6180=")
         assert client.get("/api/runs").status_code == 200
         assert client.get("http://box:6181/api/runs").status_code == 401
+
+
+def test_below_the_path_of_a_proxy(folder: Path) -> None:
+    with connect(folder, "secret", "hub.example") as client:
+        answer = client.get("/user/ann/proxy/6180/?token=secret")
+        assert answer.headers["location"] == "./", "the address stays below the proxy's path"
+        assert "Path" not in answer.headers["set-cookie"], "and so does the cookie"
+        below = "/user/ann/proxy/6180"
+        for path in ("/", "/api/runs", "/static/main.js", "/vega.js"):
+            assert client.get(below + path).status_code == 200, path
+        assert '"/' not in client.get(below + "/").text.replace('"/svg', ""), "no address begins at the server's root"
+
+
+@pytest.mark.parametrize("path", ["//evil/", "/a/../api/runs", "/a/api/runs/x", "/a//api/runs", "/a b/", "/x"])
+def test_what_is_no_path_of_the_page_stays(path: str) -> None:
+    assert below(path) == path
 
 
 def test_files_outside_the_page_are_not_served(client: TestClient) -> None:

@@ -82,7 +82,7 @@ def test_explain_says_which_ways_were_taken() -> None:
 
 def test_explain_says_where_a_way_does_not_lead() -> None:
     found = trained("gram", "SGD", "economy").explain()
-    assert "Not by gram as asked for, because quantities need single elements: 0.weight, 3.weight." in found
+    assert "not gram as asked for, because quantities need single elements: 0.weight, 3.weight." in found
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,10 @@ def test_explain_says_where_a_way_does_not_lead() -> None:
     [
         ("grm", "way is 'grm' for '\\*'; give one of 'auto', 'gram', 'chunks', 'form'"),
         ({"0.weight": None}, "way is None for '0.weight'"),
-        ({"conv": "form"}, "way names 'conv', but no parameter is called so .* there are 0.weight, 0.bias, 3.weight"),
+        (
+            {"conv": "form"},
+            "way names 'conv', which matches no parameter .* parameters are 0.weight, 0.bias, 3.weight",
+        ),
         ({3: "form"}, "way names 3"),
         (["form"], "way is \\['form'\\]"),
     ],
@@ -119,4 +122,4 @@ def test_explain_says_where_a_weight_is_used_in_several_ways(way: str) -> None:
     with watch(model, optimizer, loss_fn, quantities=["NormTest"], every=1, run=False, way=way) as pit:
         loss_fn(model(torch.randint(7, (5, 3))), torch.randint(7, (5,))).backward()
         optimizer.step()
-    assert f"Not by {way} as asked for, because they are used in several ways: words.weight." in pit.explain()
+    assert f"not {way} as asked for, because these weights have several kinds of use: words.weight." in pit.explain()

@@ -51,7 +51,7 @@ def test_the_broken_part_of_the_axis_is_marked() -> None:
 
 def test_of_several_runs_the_broken_one_is_named() -> None:
     shown = panel([broke(), run("sound")], "loss", View())
-    assert shown.alarm == f"broke: {WORD}"
+    assert shown.alarm == f"{WORD}: broke"
     assert DATA not in shown.datasets
 
 

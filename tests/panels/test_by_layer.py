@@ -75,10 +75,11 @@ def test_many_layers_become_few_rows() -> None:
     deep = shapes()["deep"][0]
     shown = one("GradNorm", "heat", source=deep)
     rows = next(p["value"] for p in shown.spec["params"] if p["name"] == "rows")
-    assert len(rows) == 50  # 150 layers, three to a row
-    assert rows[0] == "0.norm … 0.fc2"
-    assert "150 layers, drawn as 50 rows" in shown.note
-    assert shown.datasets["cells"][0]["c"] == pytest.approx(3**0.5, rel=1e-4)
+    assert len(rows) == 75  # 150 layers, two to a row
+    assert rows[0] == "0.norm"
+    assert next(p["value"] for p in shown.spec["params"] if p["name"] == "full")[0] == "0.norm … 0.fc1"
+    assert "150 layers, drawn as 75 rows" in shown.note
+    assert shown.datasets["cells"][0]["c"] == pytest.approx(2**0.5, rel=1e-4)
 
 
 @pytest.mark.parametrize(("pattern", "rows"), [("^7", ["7"]), ("conv", ["0", "3"]), (".bias", list(LAYERS)), ("[", [])])

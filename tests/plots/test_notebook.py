@@ -34,6 +34,13 @@ def test_a_picture_that_needs_no_network(tmp_path: Path) -> None:
     assert "<script" not in rest
 
 
+def test_a_picture_is_light(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    pytest.importorskip("PIL")
+    shown = notebook.html(read(stored(tmp_path / "a", 40)))
+    assert len(shown) < 200_000, "a notebook keeps all that it has shown"
+
+
 def test_title_and_state_as_far_as_they_are_known() -> None:
     pytest.importorskip("vl_convert")
     shown = PICTURE.sub("", notebook.html(Recorded(records(), "net"), title="<My> run"))

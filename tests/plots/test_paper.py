@@ -48,6 +48,20 @@ def test_several_runs_are_told_apart(run: Path, tmp_path: Path) -> None:
     assert ">other<" in shown
 
 
+def test_a_filter_that_leaves_no_layer_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(CockpitError, match="--layers zzz matches none of the 1 layers; there are 0"):
+        list(draw([run], out=tmp_path / "a.svg", layers="zzz"))
+    assert not (tmp_path / "a.svg").exists()
+    list(draw([run], out=tmp_path / "b.svg", layers="0", panels=["trace-layers"]))
+
+
+def test_over_the_wall_clock_steps_are_not_counted(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(CockpitError, match="leave them out with --clock"):
+        list(draw([run], out=tmp_path / "a.svg", clock=True, first=3))
+    with pytest.raises(CockpitError, match="add 'Time' to the quantities"):
+        list(draw([run], out=tmp_path / "a.svg", clock=True))
+
+
 @pytest.mark.parametrize("options", [{"first": 2}, {"last": 5}, {"step": 3}, {"smooth": 0.9}, {"logarithmic": True}])
 def test_options_change_the_picture(run: Path, tmp_path: Path, options: dict[str, object]) -> None:
     chosen = ["loss", "hist1d", "hist1d-time"]

@@ -21,6 +21,23 @@ def make(folder: Path, count: int, **metadata: object) -> None:
     writer.close()
 
 
+def test_runs_behind_links(tmp_path: Path) -> None:
+    make(tmp_path / "disk" / "sweep" / "one", 1)
+    make(tmp_path / "runs" / "two", 1)
+    (tmp_path / "runs" / "linked").symlink_to(tmp_path / "disk" / "sweep")
+    (tmp_path / "runs" / "itself").symlink_to(tmp_path / "runs")
+    (tmp_path / "runs" / "again").symlink_to(tmp_path / "runs" / "two")
+    (tmp_path / "runs" / "nowhere").symlink_to(tmp_path / "gone")
+    assert sorted(info.id for info in runs(tmp_path / "runs")) == ["linked/one", "two"], "each of them once"
+
+
+def test_a_link_that_leads_far_away_costs_little(tmp_path: Path) -> None:
+    make(tmp_path / "disk" / "a" / "b" / "c" / "deep", 1)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "far").symlink_to(tmp_path / "disk")
+    assert runs(tmp_path / "runs") == []
+
+
 def test_all_runs_the_newest_first(tmp_path: Path) -> None:
     make(tmp_path, 1, started=5.0)
     make(tmp_path / "b" / "deep er", 200, started=20.0, name="named", steps=500)

@@ -14,6 +14,7 @@ from cockpit import problems
 from cockpit.bench import importing, origin, rates
 from cockpit.bench.folders import run_folder
 from cockpit.bench.optimizers import Choice, choose
+from cockpit.bench.precision import DTYPES
 from cockpit.bench.seeds import ORDERS
 from cockpit.core.errors import CockpitError, unknown
 from cockpit.problems._base import Problem, Variant
@@ -50,6 +51,7 @@ class Plan:
     log_interval: int
     extras: Mapping[str, Any]  # what differs from the problem's own, by the names that a folder has
     problem_code: str | None = None  # a mark of the problem's code, where that is the user's own
+    dtype: str = "float32"  # of parameters and data; "float64"
 
     @property
     def title(self) -> str:
@@ -63,7 +65,7 @@ class Plan:
     def result(self) -> Result:
         """The result before anything is known."""
         own = {key: value for key, value in asdict(self.variant).items() if value != getattr(Variant(), key)}
-        others = {key: self.extras[key] for key in ("l2", "amp", "compile") if key in self.extras}
+        others = {key: self.extras[key] for key in ("l2", "amp", "compile", "dtype") if key in self.extras}
         return Result(
             problem=self.problem.name,
             optimizer=self.choice.name,
@@ -102,9 +104,14 @@ def make_plan(
     compile: bool | str = False,
     l2: float | None = None,
     log_interval: int = 10,
+    dtype: str = "float32",
     **hyperparameters: Any,
 ) -> Plan:
     """Look everything up and check it."""
+    if dtype not in DTYPES:
+        raise unknown("type of numbers", dtype, DTYPES)
+    if dtype != "float32" and amp is not None:
+        raise CockpitError(f"amp is {amp}, dtype {dtype}: mixed precision is for float32; give one of the two")
     variant = variant or Variant()
     own = importing.problem(problem)
     if own.name in problems.names() and not _same(own, problems.get(own.name)):
@@ -127,8 +134,9 @@ def make_plan(
         amp,
         compile,
         log_interval,
-        _extras(own, number, size, schedule, variant, adapted.l2, amp, compile),
+        _extras(own, number, size, schedule, variant, adapted.l2, amp, compile, dtype),
         None if own.name in problems.names() else origin.problem_mark(own),
+        dtype,
     )
 
 
@@ -187,6 +195,7 @@ def _extras(
     l2: float,
     amp: str | None,
     compile: bool | str,
+    dtype: str,
 ) -> dict[str, Any]:
     """What differs from the problem's own settings."""
     named = {
@@ -204,6 +213,7 @@ def _extras(
         "l2": None if l2 == own.l2 else l2,
         "amp": amp,
         "compile": compile or None,
+        "dtype": None if dtype == "float32" else dtype,
     }
     return {name: value for name, value in named.items() if value is not None}
 

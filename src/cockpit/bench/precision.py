@@ -1,12 +1,17 @@
 """On what a run is computed, and in which precision."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from cockpit.core.errors import CockpitError, unknown
+from cockpit.problems._base import Batch, Splits
+from cockpit.problems.data.batches import changed
 
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -41,6 +46,31 @@ def choose_precision(wanted: bool | str | None, device: torch.device, closure: b
 def autocast(precision: str | None, device: torch.device) -> AbstractContextManager[object]:
     """What a model and its losses are computed under."""
     return nullcontext() if precision is None else torch.autocast(device.type, dtype=TYPES[precision])
+
+
+@contextmanager
+def numbers(dtype: str) -> Iterator[None]:
+    """Make models of numbers of this type."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(DTYPES[dtype])
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def in_numbers(splits: Splits, dtype: str) -> Splits:
+    """The same data with numbers of this type in place of float32."""
+    if dtype == "float32":
+        return splits
+
+    def cast(value: Any) -> Any:
+        return value.to(DTYPES[dtype]) if isinstance(value, Tensor) and value.dtype == torch.float32 else value
+
+    def batch(one: Batch) -> Batch:
+        return cast(one[0]), cast(one[1])
+
+    return changed(splits, batch)
 
 
 def full(values: Tensor) -> Tensor:

@@ -49,9 +49,11 @@ class Run:
     """A model on its way; ``result`` is what is known so far."""
 
     def __init__(self, plan: Plan, folder: Path, splits: Splits, device: torch.device, progress: Progress) -> None:
-        self.plan, self._folder, self._splits, self._device, self._progress = plan, folder, splits, device, progress
+        self.plan, self._folder, self._device, self._progress = plan, folder, device, progress
+        self._splits = precision.in_numbers(splits, plan.dtype)
         self._steps = splits.train.steps(plan.batch_size)  # of an epoch
-        self.model = plan.problem.model(model_seed(plan.seed)).to(device)
+        with precision.numbers(plan.dtype):
+            self.model = plan.problem.model(model_seed(plan.seed)).to(device)
         if plan.compile:
             self.model.compile(backend=plan.compile if isinstance(plan.compile, str) else "inductor")
         self.optimizer = plan.choice.build(self.model.parameters())
@@ -59,20 +61,20 @@ class Run:
         self._scaler = precision.scaler(plan.amp)
         self._kept = time.monotonic()  # when the state was last written
         self.result = plan.result()
+        self.fetch: Callable[[], None] | None = None  # brings parameters and state here from where they are trained
 
     def go(self, state: dict[str, Any] | None, preset: str | None, every: int | None) -> Result:
         """Train from the beginning, or from a state; measure what a preset names besides."""
         if state is not None:
-            self._restore(state)
-        epoch = self._epochs_done
+            self.restore(state)
+        epoch = self.epochs_done
         self._progress.begin(self._title, self.plan.epochs * self._steps, epoch * self._steps)
         with self.live(preset, every, epoch) as live:
             training = self._training(live)
             if state is None:
                 self.judged(0, self._evaluate(0), live)
             else:
-                for earlier in range(epoch + 1):  # a process that is killed may not have written all of them
-                    self._log(live, earlier)
+                self.log_again(live)
             while not self.result.complete:
                 self.trained(epoch, *self._train(epoch, training, live))
                 epoch += 1
@@ -92,7 +94,8 @@ class Run:
         return f"{self.plan.title} seed {self.plan.seed}"
 
     @property
-    def _epochs_done(self) -> int:
+    def epochs_done(self) -> int:
+        """How many epochs were trained and judged."""
         return max(len(self.result.curves.get("train_loss", ())) - 1, 0)
 
     # ---- an epoch
@@ -185,6 +188,11 @@ class Run:
             mean=live.mean,
         )
 
+    def log_again(self, live: Live) -> None:
+        """Show what is known of all epochs: a process that is killed may not have written all of it."""
+        for epoch in range(self.epochs_done + 1):
+            self._log(live, epoch)
+
     def _log(self, live: Live, epoch: int) -> None:
         """Show an epoch's values of the curves beside what is measured, at the last step that they include."""
         found = {metric: values[epoch] for metric, values in self.result.curves.items()}
@@ -193,6 +201,8 @@ class Run:
     # ---- what a continued run needs
 
     def _keep(self) -> None:
+        if self.fetch is not None:
+            self.fetch()
         checkpoint.save(self._folder, self._state())
         results.write(self.result, self._folder)
         self._kept = time.monotonic()
@@ -209,7 +219,8 @@ class Run:
             "seconds": self.result.seconds,
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state that was kept."""
         try:
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])

@@ -13,12 +13,13 @@ from cockpit.bench import checkpoint, precision
 from cockpit.bench.evaluation import check_sizes
 from cockpit.bench.folders import default_folder
 from cockpit.bench.optimizers import Choice
+from cockpit.bench.packed import Packed, groups
+from cockpit.bench.packs import together
 from cockpit.bench.plan import Chosen, Plan, make_plan
 from cockpit.bench.progress import Progress, Silent
 from cockpit.bench.randomness import TRAINING, seed_phase, unchanged
 from cockpit.bench.run import Run, on_device, timed
 from cockpit.bench.seeds import epoch_generators, model_seed
-from cockpit.bench.together import Group, groups
 from cockpit.bench.training import Training
 from cockpit.core.errors import CockpitError
 from cockpit.problems._base import Place, Problem, Splits, Variant
@@ -65,16 +66,23 @@ class Session:
             if state is not None:
                 checkpoint.fit(folder, state["settings"], plan.settings())
             with unchanged(self.device):
-                run = Run(plan, folder, splits, self.device, self.progress)
-                return run.go(state, self.watch, self.every)
+                if self._packs and together(plan) is not None:
+                    alone = Run(plan, folder, splits, self.device, Silent())
+                    return Packed([alone], splits, self.progress).go(state)[0]
+                return Run(plan, folder, splits, self.device, self.progress).go(state, self.watch, self.every)
 
     def run_all(self, plans: Sequence[Plan]) -> list[Result]:
-        """Carry out several plans, in step where that gives the same numbers sooner, else one after the other."""
+        """Carry out several plans, in step where that is possible, with the same numbers; else one after the other."""
         done: dict[int, Result] = {}
-        if self.watch is None and self.device.type == "cpu":
+        if self._packs and len({plan.seed for plan in plans}) == len(plans):
             for group in groups([plan for plan in plans if self._begins(plan)]):
                 done |= self._run_group(group)
         return [done.get(plan.seed) or self.run(plan) for plan in plans]
+
+    @property
+    def _packs(self) -> bool:
+        """Whether runs may be trained as packs: what is watched runs as the user's own training does."""
+        return self.watch is None and self.device.type == "cpu"
 
     def _begins(self, plan: Plan) -> bool:
         """Whether nothing was done of a plan, or nothing of that counts."""
@@ -82,7 +90,7 @@ class Session:
         return not (self.resume and checkpoint.begun(folder))
 
     def _run_group(self, plans: Sequence[Plan]) -> dict[int, Result]:
-        """Carry out plans in step, by seed; none of them where this machine would not give the same numbers."""
+        """Carry out plans in step, by seed; none of them where another process has begun one."""
         splits = self.splits
         check_sizes(splits, plans[0].batch_size)
         with ExitStack() as stack:
@@ -92,12 +100,9 @@ class Session:
                 return {}
             stack.enter_context(unchanged(self.device))
             runs = [Run(plan, plan.folder(self.out), splits, self.device, Silent()) for plan in plans]
-            group = Group(runs, splits, self.progress)
-            if not group.agrees():
-                return {}
             for plan in plans:
                 checkpoint.clear(plan.folder(self.out))
-            return {result.seed: result for result in group.go()}
+            return {result.seed: result for result in Packed(runs, splits, self.progress).go()}
 
     def _finished(self, plan: Plan, folder: Path) -> Result | None:
         found = checkpoint.read_result(folder) if self.resume else None
@@ -134,6 +139,7 @@ def bench(
     compile: bool | str = False,
     l2: float | None = None,
     log_interval: int = 10,
+    dtype: str = "float32",
     resume: bool = True,
     progress: Progress | None = None,
     **hyperparameters: Any,
@@ -158,6 +164,7 @@ def bench(
         compile: Compile the model; a text names a backend.
         l2: Factor of the L2 term, otherwise the problem's own.
         log_interval: Steps from one logged mini-batch loss to the next, within each epoch.
+        dtype: Of parameters and data, ``"float32"`` or ``"float64"``.
         resume: Go on where a run stopped, and take one that is complete as it is; False: begin again.
         progress: Who is told how far it is.
         hyperparameters: Of the optimizer, ``lr=0.1`` say.
@@ -177,6 +184,7 @@ def bench(
             compile=compile,
             l2=l2,
             log_interval=log_interval,
+            dtype=dtype,
             **hyperparameters,
         )
         for seed in seeds

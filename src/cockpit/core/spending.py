@@ -48,7 +48,7 @@ class Spending:
 
 
 def _percent(share: float) -> str:
-    return f"{share:,.0f} times the training time" if share >= MANY else f"{100 * share:.1f} %"
+    return f"{share:,.0f} times" if share >= MANY else f"{100 * share:.1f} %"
 
 
 def spending(source: Source) -> Spending:

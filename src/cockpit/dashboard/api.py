@@ -126,6 +126,14 @@ def compare(fleet: Fleet, query: Query) -> Answer:
         return {"now": time.time(), "runs": _heads(fleet, query, held), "rows": _safe(differences(held))}
 
 
+def table(fleet: Fleet, query: Query) -> Answer:
+    """All runs with what was logged and what they were started with; as far as they have been read."""
+    rows, waiting = fleet.summaries.rows()
+    for row in rows:
+        row |= {"name": readable(row["name"]) or row["id"], "colour": fleet.colour(row["id"])}
+    return {"now": time.time(), "waiting": waiting, "rows": _safe(rows)}
+
+
 def results(fleet: Fleet, query: Query) -> Answer:
     """Benchmark results below the folder, one problem at a time."""
     return {"now": time.time(), **bench(fleet, query, _panel)}
@@ -140,6 +148,7 @@ ANSWERS: dict[str, Callable[[Fleet, Query], Answer]] = {
     "layers": layers,
     "details": details,
     "compare": compare,
+    "table": table,
     "bench": results,
 }
 
@@ -159,7 +168,7 @@ def _shown(held: list[StoredRun], query: Query, view: View) -> list[Panel]:
 
 def coloured(fleet: Fleet, query: Query) -> View:
     """A run keeps its colour when others come and go."""
-    return replace(query.view, colours=tuple(fleet.colour(ident) for ident in dict.fromkeys(query.runs)))
+    return replace(query.view, colours=fleet.colours(query.runs))
 
 
 def _listed(info: RunInfo) -> Answer:
@@ -175,14 +184,15 @@ def _listed(info: RunInfo) -> Answer:
             "steps": info.steps,
             "loss": spoken(info.loss),
             "losses": list(info.losses),
-            "lamps": [],
+            "hidden": info.hidden,
         }
     )
 
 
 def _heads(fleet: Fleet, query: Query, held: Iterable[StoredRun]) -> list[Answer]:
-    idents = dict.fromkeys(query.runs)
-    return [{**_head(ident, run), "colour": fleet.colour(ident)} for ident, run in zip(idents, held, strict=False)]
+    idents = list(dict.fromkeys(query.runs))
+    colours = fleet.colours(idents)
+    return [{**_head(ident, run), "colour": colour} for ident, run, colour in zip(idents, held, colours, strict=False)]
 
 
 def _head(ident: str, run: StoredRun) -> Answer:
@@ -203,7 +213,7 @@ def _head(ident: str, run: StoredRun) -> Answer:
             "cost": {"short": spending(run).short, "why": str(spending(run))},
             "broken": _broken(run),
             "damaged": run.damaged,
-            "lamps": [],
+            "lamps": None,  # a list as soon as something judges
         }
     )
 

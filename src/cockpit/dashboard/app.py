@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -14,8 +16,10 @@ from cockpit.dashboard.api import ANSWERS
 from cockpit.dashboard.events import Events
 from cockpit.dashboard.fleet import Fleet
 from cockpit.dashboard.guard import Guard
+from cockpit.dashboard.manage import BODY, manage
 from cockpit.dashboard.query import Query, read
 from cockpit.dashboard.scripts import Scripts
+from cockpit.plots.artist import Artist
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -39,17 +43,23 @@ def create_app(folder: Path, token: str | None = None) -> Guard:
         ) from error
     fleet, scripts = Fleet(folder), Scripts()
     threading.Thread(target=fleet.listing, name="cockpit-listing", daemon=True).start()  # read before it is asked for
-    events = Events(fleet)
+    events, artist = Events(fleet), Artist()
     routes = [
         Route("/", _static("index.html")),
         Route("/vega.js", _script(scripts)),
         Route("/api/events", _events(events)),
         *(Route(f"/api/{name}", _data(fleet, name)) for name in ANSWERS),
-        Route("/api/figure", _file(fleet, download.figure)),
+        Route("/api/figure", _file(fleet, partial(download.figure, artist), asyncio.Lock())),
+        Route("/api/manage", _changes(fleet), methods=["POST"]),
         Route("/api/data", _file(fleet, download.data)),
         Route("/static/{name}", _static()),
     ]
-    return Guard(Starlette(routes=routes), token, on_close=events.close)
+
+    def close() -> None:
+        events.close()
+        artist.close()
+
+    return Guard(Starlette(routes=routes), token, on_close=close)
 
 
 def _static(always: str = "") -> Callable[..., Any]:
@@ -107,7 +117,9 @@ def _data(fleet: Fleet, name: str) -> Callable[..., Any]:
     return answer
 
 
-def _file(fleet: Fleet, make: Download) -> Callable[..., Any]:
+def _file(fleet: Fleet, make: Download, turn: asyncio.Lock | None = None) -> Callable[..., Any]:
+    """Send what ``make`` gives; with a turn one after the other: those that wait take no thread from other requests."""
+
     def send(query: Query) -> "Response":
         from starlette.responses import Response
 
@@ -116,7 +128,22 @@ def _file(fleet: Fleet, make: Download) -> Callable[..., Any]:
         return Response(content, media_type=media, headers=headers)
 
     async def answer(request: "Request") -> "Response":
-        return await asyncio.to_thread(_asked, request, send)
+        async with turn or nullcontext():
+            return await asyncio.to_thread(_asked, request, send)
+
+    return answer
+
+
+def _changes(fleet: Fleet) -> Callable[..., Any]:
+    """Hide, rename or delete a run; the guard has seen to it that the page itself asks."""
+
+    async def answer(request: "Request") -> "Response":
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > BODY:
+                return _json(request, {"error": f"the request has more than {BODY} bytes"}, 413)
+        return await asyncio.to_thread(_asked, request, lambda query: _json(request, manage(fleet, body)))
 
     return answer
 

@@ -5,7 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from cockpit.core.source import Source
+from cockpit.core.best import best, falls
+from cockpit.core.finite import broken
+from cockpit.core.source import Series, Source
+from cockpit.panels import View
+from cockpit.panels.metrics import logged
+from cockpit.panels.runs import Runs
 
 # Never the same, or shown elsewhere.
 SAME = frozenset({"name", "started", "pid", "cost", "coverage", "attempts", "lost"})
@@ -16,9 +21,9 @@ Row = dict[str, Any]
 
 def differences(runs: Sequence[Source]) -> list[Row]:
     """Rows of a table with one value for each run: results first, then the settings that differ."""
-    flat = [dict(_flat(_settings(run.metadata))) for run in runs]
-    keys = dict.fromkeys(key for one in flat for key in one)
-    rows = [{"key": key, "values": [one.get(key) for one in flat]} for key in keys]
+    found = [dict(flat(_settings(run.metadata))) for run in runs]
+    keys = dict.fromkeys(key for one in found for key in one)
+    rows = [{"key": key, "values": [one.get(key) for one in found]} for key in keys]
     return [*_results(runs), *(row for row in rows if len(set(map(str, row["values"]))) > 1)]
 
 
@@ -32,12 +37,26 @@ def spoken(value: float | None) -> float | str | None:
 def _results(runs: Sequence[Source]) -> list[Row]:
     whole = [run.scalar("Loss") for run in runs]
     series = [one.defined() for one in whole]
-    found = {
+    found: dict[str, list[Any]] = {
         "last loss": [spoken(float(one.values[-1])) if len(one) else None for one in whole],
         "lowest loss": [float(one.values.min()) if len(one) else None for one in series],
         "at step": [int(one.steps[np.argmin(one.values)]) if len(one) else None for one in series],
     }
+    ends = [broken(run) for run in runs]
+    if any(ends):
+        found["not finite since step"] = [end.broken if end is not None else None for end in ends]
+    for name in logged(Runs(runs, View())):
+        found |= _metric(name, [run.scalar(name) for run in runs])
     return [{"key": key, "values": values} for key, values in found.items()]
+
+
+def _metric(name: str, series: Sequence[Series]) -> dict[str, list[Any]]:
+    """Last and best of something the user logged."""
+    tops = [best(name, one) for one in series]
+    return {
+        f"last {name}": [spoken(float(one.values[-1])) if len(one) else None for one in series],
+        f"{'lowest' if falls(name) else 'highest'} {name}": [None if top is None else top[1] for top in tops],
+    }
 
 
 def _settings(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,14 +68,14 @@ def _settings(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Name each leaf by the way to it; a list of one needs no number."""
     if isinstance(value, Mapping):
         for key, part in value.items():
-            yield from _flat(part, f"{path} {key}".strip())
+            yield from flat(part, f"{path} {key}".strip())
     elif isinstance(value, list) and all(isinstance(part, Mapping) for part in value):
         for place, part in enumerate(value):
-            yield from _flat(part, path if len(value) == 1 else f"{path} {place}")
+            yield from flat(part, path if len(value) == 1 else f"{path} {place}")
     else:
         plain = value is None or isinstance(value, bool | int | float)
         yield path, value if plain else str(value)[:LONGEST]

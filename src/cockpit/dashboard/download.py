@@ -12,22 +12,26 @@ from cockpit.dashboard import numbers
 from cockpit.dashboard.api import coloured
 from cockpit.dashboard.fleet import Fleet
 from cockpit.dashboard.query import Query
+from cockpit.panels.runs import Runs
+from cockpit.plots.artist import Artist
+from cockpit.plots.figure import legend, render
+from cockpit.plots.layout import page
 from cockpit.store.run import StoredRun
 
+SCALE = 2.0  # pixels of a PNG for each point
 FIGURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}
 TABLES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 
 
-def figure(fleet: Fleet, query: Query) -> tuple[bytes, str, str]:
-    """A panel as a picture: content, media type, file name."""
-    from cockpit.plots.figure import figure as draw
-
+def figure(artist: Artist, fleet: Fleet, query: Query) -> tuple[bytes, str, str]:
+    """A panel as a picture: content, media type, file name; drawn in another process, this one keeps answering."""
     form = query.format or "png"
     if form not in FIGURES:
         raise CockpitError(f"format is {form!r}; give one of {', '.join(FIGURES)}")
     with fleet.reading(query.runs) as held:
-        picture = draw(held, form, coloured(fleet, query), ids=[query.panel], theme=query.theme)
-    return picture, FIGURES[form], _file_name(query, held, form)
+        view = coloured(fleet, query)
+        spec = page([panels.panel(held, query.panel, view)], "", legend(Runs(held, view)))
+    return artist.call(render, spec, form, query.theme, SCALE), FIGURES[form], _file_name(query, held, form)
 
 
 def data(fleet: Fleet, query: Query) -> tuple[bytes, str, str]:

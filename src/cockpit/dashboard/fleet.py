@@ -3,13 +3,15 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from cockpit import store
 from cockpit.core.errors import CockpitError
+from cockpit.dashboard.summaries import Summaries
+from cockpit.panels.palette import apart, in_order
 from cockpit.panels.theme import RUNS
 from cockpit.results import folder as results
 from cockpit.store.run import StoredRun
@@ -39,6 +41,7 @@ class Fleet:
         self._due = float("-inf")
         self._open: OrderedDict[str, _Held] = OrderedDict()
         self._colours: dict[str, str] = {}
+        self.summaries = Summaries(self)
 
     def listing(self) -> list[store.RunInfo]:
         """All runs, newest first."""
@@ -54,6 +57,18 @@ class Fleet:
                     del self._open[gone]
             return self._infos
 
+    def let_go(self, ident: str) -> None:
+        """Close a run that is about to change; whoever reads it now finishes first."""
+        with self._lock:
+            held = self._open.pop(ident, None)
+        if held is not None:
+            with held.lock:
+                pass
+
+    def renew(self) -> None:
+        """Look at the folder anew at the next listing."""
+        self._due = float("-inf")
+
     def info(self, ident: str) -> store.RunInfo:
         """What the listing says about one run."""
         for info in self.listing():
@@ -64,9 +79,12 @@ class Fleet:
     def colour(self, ident: str) -> str:
         """The colour of a run: given in the order of starting, and kept."""
         if ident not in self._colours:
-            for info in reversed(self.listing()):
-                self._colours.setdefault(info.id, RUNS[len(self._colours) % len(RUNS)])
+            in_order((info.id for info in reversed(self.listing())), self._colours)
         return self._colours.get(ident, RUNS[0])
+
+    def colours(self, idents: Iterable[str]) -> tuple[str, ...]:
+        """The colours of runs that are shown together, no two the same as long as there are enough."""
+        return apart([self.colour(ident) for ident in dict.fromkeys(idents)])
 
     @contextmanager
     def reading(self, idents: Sequence[str]) -> Iterator[list[StoredRun]]:
@@ -86,10 +104,7 @@ class Fleet:
 
         The last one changes with the results of a benchmark, which may come without any run.
         """
-        listed = {
-            info.id: f"{info.name} {info.state} {info.updated} {info.reached} {info.loss} {info.steps} {info.started}"
-            for info in self.listing()
-        }
+        listed = {info.id: _mark(info) for info in self.listing()}
         with self._lock:
             held, found = dict(self._open), self._results
         shown = {}
@@ -126,6 +141,12 @@ class Fleet:
             while len(self._open) > OPEN:
                 self._open.popitem(last=False)
             return held
+
+
+def _mark(info: store.RunInfo) -> str:
+    """Changes with what the list shows of a run."""
+    shown = (info.name, info.state, info.updated, info.reached, info.loss, info.steps, info.started, info.hidden)
+    return " ".join(map(str, shown))
 
 
 def _missing(ident: str) -> LookupError:

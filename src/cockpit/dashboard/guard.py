@@ -1,6 +1,7 @@
 """Who may read the page: this machine alone, or whoever has the token; and what the browser may do with it."""
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -11,8 +12,10 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+CHANGES = "/api/manage"  # the one address that changes anything
 COOKIE = "cockpit_token"  # with the port behind it: cookies are shared by all ports of a machine
 LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -25,15 +28,23 @@ HEADERS = {
 FRESH = [(b"cache-control", b"no-cache")]  # the page of a new version is asked for after an upgrade
 STRANGER = (
     "This page is only served to this machine. Open it as http://127.0.0.1 or http://localhost, or start it with "
-    "--host to serve it to others."
+    "--host to serve it to others; behind a proxy on this machine, such as a notebook server's, with --token."
 )
 FOREIGN = (
     "Another page asked for this, and only this page itself may. Open http://127.0.0.1 with the port of `cockpit ui`."
+)
+REMOTE = (
+    "Runs are hidden, renamed and deleted only from the page itself, opened on this machine as http://127.0.0.1 or "
+    "http://localhost (a tunnel by ssh -L is as good)."
 )
 LOCKED = (
     "This page asks for a token. Open the whole address that `cockpit ui` printed when it started; it ends with "
     "?token=... If that is lost, stop `cockpit ui` and start it again."
 )
+
+
+# Behind a proxy the page may lie below a path that the proxy leaves in the address.
+BELOW = re.compile(r"(?:/(?!\.)[\w.~@-]+)*(?P<path>/(?:api/\w+|static/[\w.-]+|vega\.js)?)")
 
 
 class Guard:
@@ -49,6 +60,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        scope = {**scope, "path": below(scope["path"])}
         headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
 
         async def guarded(message: MutableMapping[str, Any]) -> None:
@@ -58,8 +70,10 @@ class Guard:
                 message["headers"] = [*given, *_encoded(HEADERS.items()), *([] if cached else FRESH)]
             await send(message)
 
-        if scope["method"] not in ("GET", "HEAD"):
+        if scope["method"] not in ("GET", "HEAD") and not (scope["method"] == "POST" and scope["path"] == CHANGES):
             await _answer(guarded, 405, "This page only reads; use GET.")
+        elif scope["method"] == "POST" and not _by_hand(scope, headers):
+            await _answer(guarded, 403, REMOTE)
         elif _foreign(headers, scope["path"]):
             await _answer(guarded, 403, FOREIGN)
         elif self.token is None:
@@ -74,8 +88,11 @@ class Guard:
         given = dict(query).get("token")
         if given is not None and self._right(given):
             rest = urlencode([(key, value) for key, value in query if key != "token"])
-            cookie = f"{cookie_name(headers)}={quote(given, safe='')}; Path=/; HttpOnly; SameSite=Lax"
-            where = "/" + (f"?{rest}" if rest else "")
+            here = scope["path"] == "/"  # perhaps below a proxy's path: then the cookie is for what lies there, too
+            cookie = (
+                f"{cookie_name(headers)}={quote(given, safe='')}; {'' if here else 'Path=/; '}HttpOnly; SameSite=Lax"
+            )
+            where = ("./" if here else "/") + (f"?{rest}" if rest else "")
             await _answer(send, 303, "", {"location": where, "set-cookie": cookie, "cache-control": "no-store"})
         elif given is None and self._right(_cookie(headers)) and _same(headers):
             await self.app(scope, receive, send)
@@ -84,6 +101,12 @@ class Guard:
 
     def _right(self, given: str | None) -> bool:
         return given is not None and hmac.compare_digest(given.encode(), (self.token or "").encode())
+
+
+def below(path: str) -> str:
+    """The path without what a proxy has put before it; one that is nothing of the page's stays as it is."""
+    found = BELOW.fullmatch(path)
+    return found["path"] if found is not None else path
 
 
 def is_local(host: str) -> bool:
@@ -99,6 +122,15 @@ def _same(headers: dict[str, str]) -> bool:
         return origin is None or urlsplit(origin).netloc == headers.get("host")
     except ValueError:  # no address at all
         return False
+
+
+def _by_hand(scope: Scope, headers: dict[str, str]) -> bool:
+    """Whether the page itself asks, in a browser on this machine: no other page can send JSON with its origin."""
+    client = (scope.get("client") or ("",))[0]
+    site = headers.get("sec-fetch-site", "same-origin")
+    own = headers.get("origin") is not None and _same(headers) and site == "same-origin"
+    said = headers.get("content-type", "").partition(";")[0].strip() == "application/json"
+    return own and said and client in LOOPBACK and is_local(headers.get("host", ""))
 
 
 def _foreign(headers: dict[str, str], path: str) -> bool:

@@ -17,7 +17,7 @@ def warned(panel: Panel, runs: Runs) -> Panel:
         return panel
     said = [f"{one.word} since {runs.when(one.broken or 0)}" for one in found.values()]
     if runs.several:
-        said = [f"{runs.labels[place]}: {words}" for place, words in zip(found, said, strict=True)]
+        said = [f"{words}: {runs.labels[place]}" for place, words in zip(found, said, strict=True)]
     alarm = "; ".join(said)
     note = " · ".join(fact for fact in panel.note.split(" · ") if fact != alarm)
     panel = replace(panel, alarm=alarm, note=note)

@@ -22,7 +22,8 @@ __all__ = ["distribution", "floor_rate", "last_tenth", "over_time", "summary"]
 AID = (
     "Each step on a parabola fitted along it: -1 is where the step began, 0 the valley floor, +1 the opposite wall at "
     "equal height. Healthy is most steps between -1 and +1 and a mean somewhat above 0; many steps beyond +1 climb the "
-    "other wall: lower the learning rate; nearly all at -1: the steps are too short, raise it."
+    "other wall: lower the learning rate; nearly all at -1: the steps are too short, raise it. "
+    "The note gives the median, and in brackets the middle half."
 )
 DISTRIBUTION = Instrument("alpha", "Alpha", "step size", "Are we crossing the valley?", AID, ("Alpha",), steps=False)
 OVER_TIME = Instrument(
@@ -121,7 +122,7 @@ def _note(runs: Runs, found: list[tuple[int, Series]]) -> str:
     place, series = found[0]
     late = recent(series)
     said = summary(late.values)
-    facts = [f"median {number(said.median)}, middle half {number(said.low)} to {number(said.high)}"]
+    facts = [f"median {number(said.median)} ({number(said.low)} to {number(said.high)})"]
     facts.append(f"{said.beyond:.0%} beyond +1")
     facts += _suggested(runs, place, series)
     whose = f"{runs.labels[place]}, " if runs.several else ""
@@ -158,7 +159,7 @@ def _spec(runs: Runs, low: float, high: float, top: float, means: list[Row]) -> 
     params = [param("left", low), param("right", high), param("top", top * 1.08)]
     for when in ("all", "last"):
         there = [row for row in means if row["k"] == when]
-        many = f" {there[0]['n']} steps" if len(there) == 1 else " steps"
+        many = f" {there[0]['n']}" if len(there) == 1 else " steps"
         told = ", ".join(number(row["mean"]) for row in there)
         params.append(param(f"mean_{when}", many + (f", mean {told}" if len(runs) < 3 else "")))
     return {"params": params, "encoding": {"x": _x(), "y": _y()}, "layer": layers}
@@ -203,11 +204,11 @@ def over_time(runs: Runs) -> Panel:
         same = {"run": runs.labels[place]}
         few = thin(series, min(runs.points(), 300 if len(found) == 1 else 100), runs.log, runs.view.span)
         inside = np.clip(few.values, *LIMITS)
-        dots += table(step=few.steps, v=inside, **same)
+        dots += table(step=few.steps, v=inside, a=few.values, k="Alpha", **same)
         lines = segments(runs.scalar(place, "Alpha"), runs)
         for line in np.unique(lines):
             part = Series(series.steps[lines == line], series.values[lines == line])
-            medians += _medians(part, runs.log, {**same, "g": int(line)})
+            medians += _medians(part, runs.log, {**same, "g": int(line), "k": "median"})
     facts = []
     for place, _ in found[:1]:
         since = "" if runs.several else runs.since(place, "Alpha")

@@ -15,7 +15,9 @@ SHORT = (  # short labels: 20k, 1M, 0.05, 1e-4
     "abs(datum.value) < 1e-3 ? replace(format(datum.value, '.1~e'), '−', '-') : format(datum.value, '~g')"
 )
 _STEP = (
-    "(datum.index === 0 ? 'step ' : '') + (datum.value >= 1e4 ? format(datum.value, '~s') : format(datum.value, '~r'))"
+    "datum.value % 1 ? '' : "
+    "(datum.index === 0 || hi - lo <= 1 ? 'step ' : '') + "
+    "(datum.value >= 1e4 ? format(datum.value, '~s') : format(datum.value, '~r'))"
 )
 _DECADES = "[0,10,100,1e3,1e4,1e5,1e6,1e7,1e8,1e9]"
 _EVEN = "pow(10, floor(log((hi-lo)/2)/LN10))"  # a power of ten that divides the span into 2 to 20 parts

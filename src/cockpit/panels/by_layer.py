@@ -9,6 +9,8 @@ from cockpit.core.source import Parts, Series, Values
 from cockpit.panels._base import Instrument, Panel, Row, Spec, slug
 from cockpit.panels.axes import SHORT, expr, fitted, log_colour, param, step_params, step_x, ticks_at
 from cockpit.panels.columns import spread_steps, step_edges
+from cockpit.panels.gaps import segments
+from cockpit.panels.labels import labels
 from cockpit.panels.lines import Chart, Track, draw
 from cockpit.panels.net import Layer, bands, by_type, combined, layers_of, rule_of
 from cockpit.panels.rows import table
@@ -17,7 +19,8 @@ from cockpit.panels.theme import ACCENTS, OKABE_ITO, QUIET
 from cockpit.panels.thin import thin
 from cockpit.panels.undefined import nothing_to_see
 
-COLUMNS, ROWS, LINES = 110, 60, 4000
+COLUMNS, ROWS, LINES = 110, 96, 4000
+CELLS = 6600  # of a heat map: many layers get fewer columns
 TITLES = {
     "heat": "layer by step",
     "range": "range in each layer",
@@ -105,7 +108,7 @@ def _heat(runs: Runs, words: Instrument, name: str, change: Callable[[Values, Se
         return words.nothing(missing(runs, name))
     rows = bands(found, ROWS)
     values = change(combined(parts, rows, rule_of(runs.sources[0], name)), rows)
-    kept = spread_steps(parts.steps, COLUMNS, runs)
+    kept = spread_steps(parts.steps, min(COLUMNS, CELLS // len(rows)), runs)
     values = values[np.isin(parts.steps, kept)]
     left, right = step_edges(kept, runs)
     step, row = np.nonzero(np.isfinite(values))
@@ -115,7 +118,7 @@ def _heat(runs: Runs, words: Instrument, name: str, change: Callable[[Values, Se
         return words.nothing(f"{name} is undefined at every tracked step.")
     positive = tones[np.isfinite(tones) & (tones > 0)]
     low, high = (float(v) for v in np.quantile(positive, (0.02, 1.0))) if len(positive) else (0.1, 1.0)
-    spec = heat_spec(runs, [layer.name for layer in rows], name, low, max(high, low * 1.01))
+    spec = heat_spec(runs, rows, name, low, max(high, low * 1.01))
     note = f"{len(found)} layers" + (f", drawn as {len(rows)} rows" if len(rows) < len(found) else "")
     return words.panel(spec, {"cells": cells}, note)
 
@@ -127,12 +130,19 @@ def missing(runs: Runs, name: str) -> str:
     return nothing_to_see(runs, (name,))
 
 
-def rows_y(names: Sequence[str], title: str | None = None) -> Spec:
+def rows_y(title: str | None = None) -> Spec:
     """A vertical axis with one row for each layer, the first one on top; the names are a parameter."""
     scale = {"domain": [expr("length(rows) - 0.5"), -0.5], "nice": False, "zero": False}
     every = expr("sequence(0, length(rows), max(ceil(length(rows) / max(floor(height / 10), 1)), 1))")
-    axis = {"title": title, **ticks_at(every), "grid": False, "labelExpr": "rows[datum.value]", "labelLimit": 90}
+    axis = {"title": title, **ticks_at(every), "grid": False, "labelExpr": "rows[datum.value]", "labelLimit": 116}
+    axis["labelFontSize"] = 9  # rows are no higher, however large the picture
     return {"field": "r", "type": "quantitative", "scale": scale, "axis": {**axis, "labelOverlap": False}}
+
+
+def row_params(layers: Sequence[Layer]) -> list[Spec]:
+    """The names of the rows: short ones for the axis, whole ones for whoever points at a row."""
+    short = labels([layer.name.split(" … ")[0] for layer in layers])
+    return [param("rows", short), param("full", [layer.name for layer in layers])]
 
 
 def row_ends(y: Spec) -> tuple[list[Spec], Spec]:
@@ -141,12 +151,12 @@ def row_ends(y: Spec) -> tuple[list[Spec], Spec]:
     return ends, {"y": {**y, "field": "r1"}, "y2": {"field": "r2"}}
 
 
-def depth_colour(field: str, names: list[str]) -> tuple[Spec, list[Spec]]:
+def depth_colour(field: str, layers: Sequence[Layer]) -> tuple[Spec, list[Spec]]:
     """Layers told apart by colour: a few by name, many by depth; and the parameters this needs."""
-    params = [param("rows", names)]
-    legend: Spec = {"title": None, "labelExpr": "rows[datum.value]", "labelLimit": 80}
-    if len(names) <= len(OKABE_ITO):
-        scale = {"domain": list(range(len(names))), "range": list(OKABE_ITO[: len(names)])}
+    params = row_params(layers)
+    legend: Spec = {"title": None, "labelExpr": "rows[datum.value]", "labelLimit": 116}
+    if len(layers) <= len(OKABE_ITO):
+        scale = {"domain": list(range(len(layers))), "range": list(OKABE_ITO[: len(layers)])}
         legend |= {"symbolType": "square", "symbolOpacity": 1, "symbolStrokeWidth": 0}
         return {"field": field, "type": "nominal", "scale": scale, "legend": legend}, params
     ends = expr("[0, floor(length(rows) / 3), floor(2 * length(rows) / 3), length(rows) - 1]")
@@ -155,14 +165,14 @@ def depth_colour(field: str, names: list[str]) -> tuple[Spec, list[Spec]]:
     return {"field": field, "type": "quantitative", "scale": scale, "legend": legend}, params
 
 
-def heat_spec(runs: Runs, names: list[str], title: str, low: float, high: float) -> Spec:
+def heat_spec(runs: Runs, layers: Sequence[Layer], title: str, low: float, high: float) -> Spec:
     """Cells of layer and step on a log colour scale; exactly 0 is grey."""
-    ends, y = row_ends(rows_y(names))
+    ends, y = row_ends(rows_y())
     colour, tones = log_colour("m", title, low, high)
     tips = [{"field": "at", "title": "step"}, {"field": "layer", "title": "layer"}, {"field": "c", "title": title}]
-    named = {"calculate": "rows[datum.r]", "as": "layer"}
+    named = {"calculate": "full[datum.r]", "as": "layer"}
     rect = {"type": "rect", "clip": True}
-    layers: list[Spec] = [
+    drawn: list[Spec] = [
         {
             "transform": [{"filter": "datum.m > 0"}],
             "mark": rect,
@@ -174,10 +184,10 @@ def heat_spec(runs: Runs, names: list[str], title: str, low: float, high: float)
             "encoding": {"tooltip": tips},
         },
     ]
-    params = [*step_params(runs), param("rows", names), *tones]
+    params = [*step_params(runs), *row_params(layers), *tones]
     encoding = {"x": step_x(runs), "x2": {"field": "s2"}, **y}
     data = {"data": {"name": "cells"}, "transform": [*ends, named]}
-    return {"params": params, **data, "encoding": encoding, "layer": layers}
+    return {"params": params, **data, "encoding": encoding, "layer": drawn}
 
 
 def _layered(runs: Runs, name: str) -> tuple[Parts, list[Layer], Values] | None:
@@ -196,8 +206,10 @@ def ranges(runs: Runs, name: str) -> Panel:
     if there is None:
         return words.nothing(missing(runs, name))
     parts, layers, values = there
-    axis = fitted([values[np.isfinite(values)]], "log")
     now = runs.latest(Series(parts.steps, values[:, 0]))
+    inside = np.isin(parts.steps, runs.seen(Series(parts.steps, values[:, 0])).steps)
+    values = np.where(inside[:, None], values, np.nan) if inside.any() else values
+    axis = fitted([values[np.isfinite(values)]], runs.scale("log"))
     rows: list[Row] = []
     for place, layer in enumerate(layers):
         known = values[np.isfinite(values[:, place]), place]
@@ -207,10 +219,8 @@ def ranges(runs: Runs, name: str) -> Panel:
             last = float(values[now, place])
             row = {"r": place, "low": low, "q1": first, "q3": third, "high": high, "layer": layer.name}
             rows.append(row | ({"v": last} if np.isfinite(last) and axis.holds(np.array(last)) else {}))
-    params = [*axis.params, param("rows", [layer.name for layer in layers])]
-    return words.panel(
-        {"params": params, **_range_spec(name, axis.type)}, {"rows": rows}, f"dot: step {parts.steps[now]}"
-    )
+    spec = {"params": [*axis.params, *row_params(layers)], **_range_spec(name, axis.type)}
+    return words.panel(spec, {"rows": rows}, f"dot: {runs.when(int(parts.steps[now]))}")
 
 
 def _range_spec(name: str, kind: str) -> Spec:
@@ -218,7 +228,8 @@ def _range_spec(name: str, kind: str) -> Spec:
     axis = {"title": name, **ticks_at(expr("yticks")), "labelExpr": SHORT}
     x = {"type": "quantitative", "scale": scale, "axis": axis}
     accent = ACCENTS["step size"]
-    tips = [{"field": field} for field in ("layer", "low", "q1", "v", "q3", "high")]
+    words = {"low": "lowest", "q1": "lower quarter", "v": "now", "q3": "upper quarter", "high": "highest"}
+    tips = [{"field": "layer"}, *({"field": field, "title": title} for field, title in words.items())]
 
     def layer(mark: Spec, low: str, high: str | None) -> Spec:
         ends = {"x2": {"field": high}} if high else {}
@@ -229,7 +240,7 @@ def _range_spec(name: str, kind: str) -> Spec:
         layer({"type": "rule", "color": accent, "strokeWidth": 4, "opacity": 0.45}, "q1", "q3"),
         layer({"type": "point", "color": accent, "size": 22, "opacity": 1}, "v", None),
     ]
-    return {"data": {"name": "rows"}, "encoding": {"y": rows_y([])}, "layer": layers}
+    return {"data": {"name": "rows"}, "encoding": {"y": rows_y()}, "layer": layers}
 
 
 def lines(runs: Runs, name: str) -> Panel:
@@ -238,18 +249,20 @@ def lines(runs: Runs, name: str) -> Panel:
     if found is None:
         return words.nothing(missing(runs, name))
     parts, layers, values = found
-    axis = fitted([values[np.isfinite(values)]], "log")
+    axis = fitted([values[np.isfinite(values)]], runs.scale("log"))
     points = min(runs.view.points, max(LINES // len(layers), 60))
     rows: list[Row] = []
     for place, layer in enumerate(layers):
-        series = Series(parts.steps, values[:, place]).defined()
+        series = Series(parts.steps, values[:, place])
+        pieces, series = segments(series, runs), series.defined()
         there = axis.holds(series.values)
-        drawn = thin(Series(series.steps[there], series.values[there]), points, runs.log, runs.view.span)
-        rows += table(step=drawn.steps, v=drawn.values, k=layer.name, depth=place)
-    colour, tones = depth_colour("depth", [layer.name for layer in layers])
+        kept = Series(series.steps[there], series.values[there])
+        drawn = thin(kept, points, runs.log, runs.view.span)
+        piece = pieces[there][np.searchsorted(kept.steps, drawn.steps)]
+        rows += table(step=drawn.steps, v=drawn.values, g=piece, k=layer.name, depth=place)
+    colour, tones = depth_colour("depth", layers)
     encoding = {
-        **{"x": step_x(runs), "y": axis.y(name), "color": colour, "detail": [{"field": "k"}]},
-        "tooltip": [{"field": "k", "title": "layer"}],
+        **{"x": step_x(runs), "y": axis.y(name), "color": colour, "detail": [{"field": "k"}, {"field": "g"}]},
     }
     params = [*step_params(runs), *axis.params, *tones]
     spec = {"params": params, "data": {"name": "lines"}, "mark": {"type": "line", "clip": True, "strokeWidth": 1.2}}

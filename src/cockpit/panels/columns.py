@@ -20,7 +20,7 @@ def spread_steps(steps: Steps, count: int, runs: Runs) -> Steps:
 def step_edges(steps: Steps, runs: Runs) -> tuple[Values, Values]:
     """Where each column begins and ends: halfway to its neighbours on the axis in use."""
     if len(steps) == 1:
-        return np.array([steps[0] - 0.5]).clip(0), np.array([steps[0] + 0.5])
+        return np.array([steps[0] - 0.5]), np.array([steps[0] + 0.5])
     where = place(steps, runs.log)
     middle = (where[1:] + where[:-1]) / 2
     back = np.expm1(middle) if runs.log else middle

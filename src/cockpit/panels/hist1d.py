@@ -52,7 +52,7 @@ def draw(instrument: Instrument, runs: Runs, name: str, axis: str) -> Panel:
         bars += outline(one, runs.labels[place]) if runs.several else _bars(one)
     top = max(float(one.counts.max(initial=1)) for _, one in histograms)
     note = outliers(histograms[0][1])
-    note = f"{runs.labels[found[0][0]]}: {note}" if runs.several else f"{note} · step {found[0][1]}"
+    note = f"{runs.labels[found[0][0]]}: {note}" if runs.several else f"{note} · {runs.when(found[0][1])}"
     return instrument.panel(_spec(runs, low, high, top, axis), {"bars": bars}, note)
 
 

@@ -39,7 +39,7 @@ def draw(instrument: Instrument, runs: Runs, name: str) -> Panel:
     one = runs.sources[place].histogram(name, step)
     tone = runs.colours[place] if runs.several else ACCENTS["gradients"]
     picture = Picture(one, runs.view.range, tone)
-    note = (f"{runs.labels[place]}, " if runs.several else "") + f"step {step}"
+    note = (f"{runs.labels[place]}, " if runs.several else "") + runs.when(step)
     return instrument.panel(picture.spec(), picture.datasets(), note)
 
 
@@ -72,16 +72,18 @@ class Picture:
         filled = np.flatnonzero(counts)
         base, size = _strip(self.y_limits)
         heights = base + size * _logged(counts)[filled]
-        same = {"side": "parameter", "y": base}
-        return table(x=self.x_edges[filled], x2=self.x_edges[filled + 1], y2=heights, n=counts[filled], **same)
+        low, high = self.x_edges[filled], self.x_edges[filled + 1]
+        ends = {"from": low, "to": high, "side": "parameter", "y": base}
+        return table(x=low, x2=high, y2=heights, n=counts[filled], **ends)
 
     def _right(self) -> list[Row]:
         counts = self.counts.sum(1)
         filled = np.flatnonzero(counts)
         base, size = _strip(self.x_limits)
         lengths = base + size * _logged(counts)[filled]
-        same = {"side": "gradient", "x": base}
-        return table(y=self.y_edges[filled], y2=self.y_edges[filled + 1], x2=lengths, n=counts[filled], **same)
+        low, high = self.y_edges[filled], self.y_edges[filled + 1]
+        ends = {"from": low, "to": high, "side": "gradient", "x": base}
+        return table(y=low, y2=high, x2=lengths, n=counts[filled], **ends)
 
     def spec(self) -> Spec:
         """Return the specification: one view whose axes have room for the strips."""
@@ -97,9 +99,9 @@ class Picture:
             "y": _axis("y", "gradient element", "bottom", "ceiling", "yticks"),
             "y2": {"field": "y2"},
         }
-        ends = [{"field": "x", "title": "parameter from"}, {"field": "y", "title": "gradient from"}]
-        tips = [*ends, {"field": "c", "title": "elements"}]
-        side = [{"field": "side", "title": "of"}, {"field": "n", "title": "elements"}]
+        ends = {"x": "parameter from", "x2": "parameter to", "y": "gradient from", "y2": "gradient to"}
+        tips = [*({"field": end, "title": title} for end, title in ends.items()), {"field": "c", "title": "elements"}]
+        side = [{"field": part} for part in ("side", "from", "to")] + [{"field": "n", "title": "elements"}]
         layers: list[Spec] = [
             {
                 "data": {"name": "cells"},

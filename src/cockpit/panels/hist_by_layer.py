@@ -9,7 +9,7 @@ from cockpit.core.histogram import Histogram
 from cockpit.core.source import Values
 from cockpit.panels._base import Instrument, Panel, Row, Spec
 from cockpit.panels.axes import SHORT, expr, log_colour, param
-from cockpit.panels.by_layer import depth_colour, heat_spec, identity, row_ends, rows_y
+from cockpit.panels.by_layer import depth_colour, heat_spec, identity, row_ends, row_params, rows_y
 from cockpit.panels.columns import spread_steps, step_edges
 from cockpit.panels.hist1d import centre
 from cockpit.panels.lines import DASHES, SERIES, TOP
@@ -19,7 +19,7 @@ from cockpit.panels.runs import Runs
 from cockpit.panels.theme import ACCENTS, RUNS
 from cockpit.panels.undefined import nothing_to_see
 
-RIDGES, ROWS, COLUMNS, CELLS = 24, 60, 60, 50
+RIDGES, ROWS, COLUMNS, CELLS = 24, 96, 60, 50
 HEIGHT = 1.5  # of a ridge, in rows: it may reach into the next one
 AXES = ("gradient element", "parameter")  # of a two-dimensional histogram; a one-dimensional one has the first
 TITLES = {
@@ -113,17 +113,20 @@ def ridge(runs: Runs, name: str) -> Panel:
     rows: list[Row] = []
     for place in range(len(layers)):
         top = place - np.repeat(heights[place], 2)
-        rows += table(x=x, r=top, base=float(place), k=place)
+        counts = counts_of(parts, layers[place])
+        held = np.repeat(counts if counts is not None else np.zeros(one.shape[0]), 2)
+        rows += table(x=x, r=top, v=held, base=float(place), k=place)
     x_axis, params = _x(one, 0, runs.view.range, heights, AXES[0])
-    y = rows_y([])
+    y = rows_y()
     y["scale"]["domain"] = [expr("length(rows) - 0.8"), -1.6]
     colour = {"field": "k", "type": "quantitative", "legend": None, "scale": {"domain": [0, max(len(layers) - 1, 1)]}}
     encoding = {"x": x_axis, "y": y, "y2": {"field": "base"}, "color": colour, "order": {"field": "k"}}
     mark = {"type": "area", "opacity": 0.75, "line": {"strokeWidth": 0.8}, "clip": True}
-    params += [param("rows", [layer.name for layer in layers])]
-    spec = {"params": params, "data": {"name": "ridges"}, "mark": mark}
-    spec["encoding"] = encoding | {"detail": [{"field": "k"}]}
-    return words.panel(spec, {"ridges": rows}, f"step {step}")
+    params += row_params(layers)
+    named = {"calculate": "full[datum.k]", "as": "layer"}
+    spec = {"params": params, "data": {"name": "ridges"}, "transform": [named], "mark": mark}
+    spec["encoding"] = encoding | {"detail": [{"field": "k"}], "tooltip": [{"field": "layer"}]}
+    return words.panel(spec, {"ridges": rows}, runs.when(step))
 
 
 def _cells(runs: Runs, name: str, what: str, axis: int) -> Panel:
@@ -140,14 +143,15 @@ def _cells(runs: Runs, name: str, what: str, axis: int) -> Panel:
     row, column = np.nonzero(joined)
     cells = table(x=edges[column], x2=edges[column + 1], r=row, c=joined[row, column])
     x, params = _x(one, axis, runs.view.range, shares, AXES[axis])
-    ends, y = row_ends(rows_y([]))
+    ends, y = row_ends(rows_y())
     colour, tones = log_colour("c", "share", float(joined[joined > 0].min(initial=0.1)), 1.0)
-    params += [param("rows", [layer.name for layer in layers]), *tones]
-    tips = [{"field": "layer"}, {"field": "x", "title": "from"}, {"field": "c", "title": "share"}]
-    data = {"data": {"name": "cells"}, "transform": [*ends, {"calculate": "rows[datum.r]", "as": "layer"}]}
+    params += [*row_params(layers), *tones]
+    ends_of = [{"field": "x", "title": "from"}, {"field": "x2", "title": "to"}]
+    tips = [{"field": "layer"}, *ends_of, {"field": "c", "title": "share"}]
+    data = {"data": {"name": "cells"}, "transform": [*ends, {"calculate": "full[datum.r]", "as": "layer"}]}
     encoding = {"x": x, "x2": {"field": "x2"}, **y, "color": colour, "tooltip": tips}
     spec = {"params": params, **data, "mark": {"type": "rect", "clip": True}, "encoding": encoding}
-    return words.panel(spec, {"cells": cells}, f"step {step}")
+    return words.panel(spec, {"cells": cells}, runs.when(step))
 
 
 def bins(runs: Runs, name: str) -> Panel:
@@ -178,7 +182,7 @@ def away(runs: Runs, name: str) -> Panel:
     values = shares[step, row]
     cells = table(step=left[step], s2=right[step], at=kept[step], r=row, c=values, m=values)
     least = float(values[values > 0].min(initial=0.1))
-    spec = heat_spec(runs, [layer.name for layer in layers], "share", least, max(float(values.max()), 1.01 * least))
+    spec = heat_spec(runs, layers, "share", least, max(float(values.max()), 1.01 * least))
     return words.panel(spec, {"cells": cells})
 
 
@@ -229,7 +233,7 @@ def by_types(runs: Runs, name: str) -> Panel:
     }
     spec = {"params": [*params, param("least", least / 2)], "data": {"name": "lines"}}
     spec |= {"mark": {"type": "line", "clip": True, "strokeWidth": 1.3}, "encoding": encoding}
-    return words.panel(spec, {"lines": rows}, f"step {step}")
+    return words.panel(spec, {"lines": rows}, runs.when(step))
 
 
 def cloud(runs: Runs, name: str) -> Panel:
@@ -256,20 +260,21 @@ def cloud(runs: Runs, name: str) -> Panel:
         o=0.45 + 0.55 * np.log1p(here) / np.log1p(max(int(here.max(initial=1)), 1)),
     )
     x, params = _x(one, 1, runs.view.range, total, AXES[1])
-    colour, tones = depth_colour("r", [layer.name for layer in layers])
+    colour, tones = depth_colour("r", layers)
     y, limits = _x(one, 0, runs.view.range, total.T, AXES[0])
     y = {**y, "field": "y", "scale": {**y["scale"], "domain": [expr("bottom"), expr("ceiling")]}}
     params += [*tones, param("bottom", limits[0]["value"]), param("ceiling", limits[1]["value"])]
-    return words.panel({"params": params, **_cloud_spec(x, y, colour)}, {"cells": cells}, f"step {step}")
+    return words.panel({"params": params, **_cloud_spec(x, y, colour)}, {"cells": cells}, runs.when(step))
 
 
 def _cloud_spec(x: Spec, y: Spec, colour: Spec) -> Spec:
-    tips = [{"field": "layer", "title": "mostly"}, {"field": "n", "title": "elements"}]
+    ends = {"x": "parameter from", "x2": "parameter to", "y": "gradient from", "y2": "gradient to", "n": "elements"}
+    tips = [{"field": "layer", "title": "mostly"}, *({"field": end, "title": title} for end, title in ends.items())]
     encoding = {
         **{"x": x, "x2": {"field": "x2"}, "y": y, "y2": {"field": "y2"}, "color": colour, "tooltip": tips},
         "opacity": {"field": "o", "type": "quantitative", "scale": None},
     }
-    data = {"data": {"name": "cells"}, "transform": [{"calculate": "rows[datum.r]", "as": "layer"}]}
+    data = {"data": {"name": "cells"}, "transform": [{"calculate": "full[datum.r]", "as": "layer"}]}
     return {**data, "mark": {"type": "rect", "clip": True}, "encoding": encoding}
 
 

@@ -23,6 +23,7 @@ SERIES = ("#56B4E9", "#7F7F7F", "#CC79A7", "#E69F00")  # after the group's accen
 TOP = {  # a legend that shows dashes
     **{"orient": "top", "title": None, "symbolType": "stroke", "symbolSize": 200, "symbolOpacity": 1}
 }
+ALONE = 3  # times as large is a dot that is no part of a line
 FEW = 80  # points that are also drawn as dots
 MARKED = 40  # crosses at the edge, at most
 
@@ -127,7 +128,9 @@ def _points(drawn: Series, series: Series, lines: Steps, points: int, runs: Runs
     few = len(drawn) <= FEW and not runs.view.smoothing
     counts = np.bincount(line, minlength=1)
     for row in rows:
-        if few or counts[row["g"]] == 1:
+        if counts[row["g"]] == 1:
+            row["d"] = ALONE
+        elif few:
             row["d"] = 1
     return rows
 
@@ -201,7 +204,13 @@ def _spec(instrument: Instrument, runs: Runs, chart: Chart, axis: Axis) -> Spec:
         raw = {"type": "line", "opacity": 0.25, "strokeWidth": 0.8, "clip": True}
         layers.append(_layer("raw", raw, {**only_colour, "detail": detail}))
     layers.append(_layer("lines", {"type": "line", "clip": True}, {**paint, "detail": detail}))
-    dots = _layer("lines", {"type": "point", "clip": True, "size": 9, "opacity": 1}, only_colour)
+    size = {
+        "field": "d",
+        "type": "quantitative",
+        "scale": {"domain": [1, ALONE], "range": [9, 9 * ALONE]},
+        "legend": None,
+    }
+    dots = _layer("lines", {"type": "point", "clip": True, "opacity": 1}, {**only_colour, "size": size})
     layers.append({**dots, "transform": [{"filter": "datum.d"}]})
     layers += edge_layers("edge", step_x(runs))
     params = [*step_params(runs), *axis.params]

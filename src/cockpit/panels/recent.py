@@ -21,5 +21,4 @@ def recent(series: Series) -> Series:
 
 def counted(part: Series, whole: Series) -> str:
     """How many values these are, in words."""
-    many = f"{len(part)} tracked step{'s' if len(part) != 1 else ''}"
-    return f"all {many}" if len(part) == len(whole) else f"last {many}"
+    return f"{'all' if len(part) == len(whole) else 'last'} {len(part)} tracked"

@@ -51,7 +51,9 @@ class Runs:
         """First and last step of the picture."""
         if self.view.span is not None:
             return self.view.span
-        return float(self.first), float(max(self.last, self.first + 1))
+        if self.last <= self.first:
+            return self.first - 0.5, self.first + 0.5
+        return float(self.first), float(self.last)
 
     def only(self, place: int) -> "Runs":
         """One of the runs, on the common step axis."""

@@ -49,6 +49,15 @@ class Radii:
     norm: float | None
     inner: float | None
     ortho: float | None
+    at: str  # which step this is
+
+
+def _told(radii: Radii, several: bool) -> str:
+    """All three with their critical values, for whoever points at the gauge."""
+    critical = {test: CRITICAL[name] for name, test in TESTS.items()}
+    values = {"norm": radii.norm, "inner": radii.inner, "ortho": radii.ortho}
+    tests = [f"{test}: {number(v)} (critical {critical[test]})" for test, v in values.items() if v is not None]
+    return "\n".join([f"{radii.run}, {radii.at}" if several else radii.at, *tests])
 
 
 def suggested_batch(runs: Runs, place: int) -> dict[str, int]:
@@ -71,11 +80,13 @@ def gauge(runs: Runs) -> Panel:
         return GAUGE.nothing(nothing_to_see(runs, GAUGE.names))
     width = max([_FRAME[0], *(1.15 * value for r in found for value in (r.norm, r.ortho) if value)])
     height = max([_FRAME[1], *(1.15 * value for r in found for value in (r.norm, r.inner) if value)])
-    ball = [row for r in found if r.norm for row in _disc(r.norm, {"run": r.run, "k": "norm"})]
+    ball = [row for r in found if r.norm for row in _disc(r.norm, {"k": "norm", "run": r.run})]
     bands: list[Row] = []
     for r in found:
         bands += [_box(width, r.inner, r.run, "inner")] if r.inner is not None else []
         bands += [_box(r.ortho, height, r.run, "ortho")] if r.ortho is not None else []
+    whole = {"x": -width, "x2": width, "y": -height, "y2": height}
+    pointed = [{**whole, "tip": "\n".join(_told(r, runs.several) for r in found)}]
     critical = [
         {"x": -width, "x2": width, "y": sign * CRITICAL["InnerTest"], "y2": sign * CRITICAL["InnerTest"]}
         for sign in (-1, 1)
@@ -85,16 +96,27 @@ def gauge(runs: Runs) -> Panel:
         for sign in (-1, 1)
     ]
     ring = _ring(CRITICAL["NormTest"])
-    datasets = {"ball": ball, "bands": bands, "critical": critical, "ring": ring, "mean": [{"x": 0, "y": 0}]}
+    datasets = {
+        "ball": ball,
+        "bands": bands,
+        "critical": critical,
+        "ring": ring,
+        "mean": [{"x": 0, "y": 0}],
+        "pointed": pointed,
+    }
     return GAUGE.panel(_spec(runs, found, width, height), datasets, _note(runs))
 
 
 def _radii(runs: Runs, place: int) -> Radii | None:
-    values: list[float | None] = []
-    for name in TESTS:
+    values: dict[str, float | None] = dict.fromkeys(TESTS.values())
+    steps = []
+    for name, test in TESTS.items():
         series = runs.scalar(place, name).defined()
-        values.append(float(series.values[runs.latest(series)]) if len(series) else None)
-    return Radii(runs.labels[place], *values) if any(value is not None for value in values) else None
+        if len(series):
+            values[test] = float(series.values[runs.latest(series)])
+            steps.append(int(series.steps[runs.latest(series)]))
+    at = runs.when(max(steps, default=0))
+    return Radii(runs.labels[place], values["norm"], values["inner"], values["ortho"], at) if steps else None
 
 
 def _disc(radius: float, same: Row) -> list[Row]:
@@ -176,6 +198,11 @@ def _spec(runs: Runs, found: list[Radii], width: float, height: float) -> Spec:
         },
         {"data": {"name": "ring"}, "mark": {"type": "line", **quiet}, "encoding": {"order": {"field": "i"}}},
         {"data": {"name": "mean"}, "mark": {"type": "point", "shape": "cross", "size": 90, "opacity": 1}},
+        {
+            "data": {"name": "pointed"},
+            "mark": {"type": "rect", "opacity": 0},
+            "encoding": {"x2": {"field": "x2"}, "y2": {"field": "y2"}, "tooltip": {"field": "tip"}},
+        },
     ]
     params = [param("half_x", width), param("half_y", height), *_labels(found)]
     return {"params": params, "encoding": {"x": x, "y": y}, "layer": layers}
@@ -186,7 +213,7 @@ def _labels(found: list[Radii]) -> list[Spec]:
     first = found[0]
     values = {"norm": first.norm, "inner": first.inner, "ortho": first.ortho}
     return [
-        param(f"label_{key}", f"{key} {number(value)}" if value is not None and len(found) == 1 else key)
+        param(f"label_{key}", f"{key} {value:.2g}" if value is not None and len(found) == 1 else key)
         for key, value in values.items()
     ]
 

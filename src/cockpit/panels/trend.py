@@ -9,9 +9,10 @@ from cockpit.core.source import Series, Steps, Values
 from cockpit.panels.axes import Axis
 from cockpit.panels.thin import place
 
-BUCKETS = 60  # over the axis
-FEWEST = 8  # values of one
-MANY = 160  # values from which on there is a band
+BUCKETS, EACH = 60, 12  # at most, over the axis; values of one, where there are fewer
+FEWEST = 8  # values of one that has a median; fewer are drawn as they are
+LEAST = 4  # buckets with a median
+MANY = 120  # values from which on there is a band
 NOISY = 0.04  # of the height of the picture: a thinner band is a line
 ENDS = (0.1, 0.5, 0.9)  # quantiles
 
@@ -38,8 +39,11 @@ def trend(series: Series, lines: NDArray[np.int64], axis: Axis, log: bool) -> Tr
     if len(series) < MANY:
         return None
     parts = [part for number in np.unique(lines) for part in _buckets(series, np.flatnonzero(lines == number), log)]
+    dense = np.array([len(part) >= FEWEST for part in parts])
+    if dense.sum() < LEAST:
+        return None
     low, median, high = (np.array([np.quantile(series.values[part], end) for part in parts]) for end in ENDS)
-    if float(np.mean(axis.at(high) - axis.at(low))) < NOISY:
+    if float(np.mean((axis.at(high) - axis.at(low))[dense])) < NOISY:
         return None
     where = [series.steps[part[len(part) // 2]] for part in parts]
     line = np.array([lines[part[0]] for part in parts])
@@ -52,11 +56,11 @@ def trend(series: Series, lines: NDArray[np.int64], axis: Axis, log: bool) -> Tr
 
 
 def _buckets(series: Series, whole: NDArray[np.intp], log: bool) -> list[NDArray[np.intp]]:
-    """Neighbours together, even on the axis in use, never fewer than some unless the line is shorter."""
+    """Neighbours together, even on the axis in use; where they are few, each value stands for itself."""
     ends, at = place(series.steps[[0, -1]], log), place(series.steps[whole], log)
-    wanted = np.searchsorted(at, np.linspace(ends[0], ends[1], BUCKETS + 1)[1:-1])
-    cuts: list[int] = []
-    for cut in wanted.tolist():
-        if cut - (cuts[-1] if cuts else 0) >= FEWEST and len(whole) - cut >= FEWEST:
-            cuts.append(cut)
-    return np.split(whole, cuts)
+    count = min(BUCKETS, len(series) // EACH)
+    cuts = np.searchsorted(at, np.linspace(ends[0], ends[1], count + 1)[1:-1])
+    found: list[NDArray[np.intp]] = []
+    for part in np.split(whole, cuts):
+        found += [part] if len(part) >= FEWEST else list(part[:, None])
+    return found

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any, TypeVar
+from weakref import finalize
 
 from cockpit.core.errors import CockpitError
 
@@ -48,14 +49,8 @@ class Artist:
     def close(self) -> None:
         """End the process."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        for pipe in (process.stdin, process.stdout):
-            with suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
-        process.wait()
+        if process is not None:
+            _end(process)
 
     def _running(self) -> "subprocess.Popen[bytes]":
         if self._process is None or self._process.poll() is not None:
@@ -67,7 +62,18 @@ class Artist:
                 start_new_session=True,  # an interrupt is meant for the training
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
+            finalize(self, _end, self._process)  # where nobody closes it
         return self._process
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process; ending it twice is fine."""
+    process.terminate()
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError):
+            if pipe is not None:
+                pipe.close()
+    process.wait()
 
 
 def main() -> None:

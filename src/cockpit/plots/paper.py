@@ -2,17 +2,21 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal, cast
 
 from cockpit.core.errors import CockpitError
 from cockpit.core.recorded import Recorded
 from cockpit.core.source import Source
 from cockpit.core.writing import refusing, whole
 from cockpit.panels import View, deck
+from cockpit.panels.net import layers_of
 from cockpit.plots.animation import ANIMATIONS, animate
+from cockpit.plots.colours import colours
 from cockpit.plots.figure import figure
 from cockpit.plots.reading import one
 
 FIGURES = ("png", "svg", "pdf")
+SAID = 8  # layers in a message
 
 
 def draw(
@@ -30,6 +34,9 @@ def draw(
     first: int | None = None,
     last: int | None = None,
     smooth: float = 0.0,
+    clock: bool = False,
+    y: str = "auto",
+    every: bool = False,
     layers: str | None = None,
     scale: float | None = None,
     fps: float = 8.0,
@@ -42,12 +49,20 @@ def draw(
     sources: list[Source] = [one(path) for path in runs]
     if not sources and not listed:
         sources = [one(None)]
+    if clock and (first, last, step) != (None, None, None):
+        raise CockpitError("--from, --to and --step count steps; leave them out with --clock")
+    if layers is not None:
+        _check_layers(sources, layers)
     view = View(
         axis="auto" if logarithmic is None else "log" if logarithmic else "linear",
         span=_span(sources, first, last),
         smoothing=smooth,
         layers=layers,
         step=step,
+        clock=clock,
+        y=cast(Literal["auto", "log", "linear"], y),
+        band=not every,
+        colours=colours(runs) if len(runs) > 1 else None,
     )
     if listed:
         yield from _list(sources, view)
@@ -86,6 +101,19 @@ def _check(targets: Sequence[Path], gif: Path | None) -> None:
             raise CockpitError(f"{path} is a folder; give the name of a file")
     if gif is not None and _format(gif) not in ANIMATIONS:
         raise CockpitError(f"--gif {gif} ends in {gif.suffix}; an animation ends in .gif or .mp4, for a figure use -o")
+
+
+def _check_layers(sources: Sequence[Source], pattern: str) -> None:
+    """Refuse a filter that leaves no layer of any run."""
+    there: dict[str, None] = {}
+    for source in sources:
+        keys = dict.fromkeys(key for name in source.kinds for key in source.parts(name).keys)
+        if layers_of(source, list(keys), pattern):
+            return
+        there |= {layer.name: None for layer in layers_of(source, list(keys))}
+    if there:
+        some = ", ".join([*there][:SAID]) + (", ..." if len(there) > SAID else "")
+        raise CockpitError(f"--layers {pattern} matches none of the {len(there)} layers; there are {some}")
 
 
 def _format(path: Path) -> str:

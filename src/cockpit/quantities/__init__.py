@@ -1,4 +1,4 @@
-"""The nineteen quantities, and the presets of the paper. A quantity is added by one line below."""
+"""The nineteen quantities and the three presets; a new quantity takes an import line below."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -36,7 +36,7 @@ __all__ = list(QUANTITIES)
 
 
 def preset(name: str) -> list[type[Quantity]]:
-    """Return the quantities of ``"economy"``, ``"business"`` or ``"full"``: all up to that cost."""
+    """Return the quantities of ``"economy"``, ``"business"`` or ``"full"``; each preset includes those before it."""
     if name not in PRESETS:
         raise unknown("preset", name, PRESETS)
     level = PRESETS[name].value
@@ -44,7 +44,7 @@ def preset(name: str) -> list[type[Quantity]]:
 
 
 def resolve(quantities: str | Iterable[Any]) -> list[Quantity]:
-    """Turn a preset name, or a list of names, classes and instances into quantities."""
+    """Return the quantities that a preset, or a list of names, classes and instances, stands for."""
     if isinstance(quantities, str):
         if quantities in QUANTITIES:
             return [QUANTITIES[quantities]()]
@@ -57,7 +57,7 @@ def resolve(quantities: str | Iterable[Any]) -> list[Quantity]:
     names = [quantity.name for quantity in found]
     for name in names:
         if names.count(name) > 1:
-            raise CockpitError(f"the quantity {name} is given {names.count(name)} times; subclass it to track it twice")
+            raise CockpitError(f"the quantity {name} is given {names.count(name)} times; give it once, or subclass it")
     return found
 
 

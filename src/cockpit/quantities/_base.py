@@ -1,7 +1,7 @@
-"""The contract of a quantity: a number, a vector or a histogram measured from one observed step.
+"""The contract of a quantity: a number, a vector or a histogram measured at a step.
 
-To add one: a file with a subclass of :class:`SingleStepQuantity` that says what it ``needs`` and how to ``measure`` it,
-and a line in ``quantities/__init__.py``. Store, panels and exporters dispatch on its ``kind``.
+To add a quantity, write a subclass of :class:`SingleStepQuantity` with its ``needs`` and ``measure`` in a new file, and
+import it in ``quantities/__init__.py``. Store, panels and exports dispatch on its ``kind``.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ Value = Any  # float, dict name -> float, array or Histogram, as the kind says
 
 
 class Moment(Enum):
-    """When a quantity can be measured."""
+    """The moment at which a quantity can be measured."""
 
     BACKWARD = "backward"  # the gradients are complete
     UPDATE = "update"  # the optimizer has stepped
@@ -33,7 +33,7 @@ class Moment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A value with what belongs to it: standard error, number of products, ..."""
+    """A value with its details: standard error, number of products, ..."""
 
     value: Value
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -41,26 +41,26 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The values of several steps, to be recorded as they are, with what belongs to each."""
+    """The values of several steps, as they are recorded, with the details of each."""
 
     values: Sequence[Value]
     details: Sequence[Mapping[str, Any]] | None = None
 
 
 class Quantity(ABC):
-    """Something to measure at tracked steps."""
+    """A quantity that is measured at tracked steps; the base class of all."""
 
     kind: ClassVar[Kind] = Kind.SCALAR
-    cost: ClassVar[Cost | None] = None  # the cheapest preset that holds it; None: on request only
+    cost: ClassVar[Cost | None] = None  # the smallest preset that includes it; None: on request only
     moment: ClassVar[Moment] = Moment.BACKWARD
-    _compute: Callable[..., Any] | None = None  # how a quantity of the paper's kind says what it measures
+    _compute: Callable[..., Any] | None = None  # takes the place of ``measure`` in the original Cockpit
     deferred: bool = False  # reads nothing but ``Observation.numbers``: may be measured when training has gone on
 
     def __init__(self, track_schedule: Schedule | None = None, verbose: bool = False) -> None:
-        """Store when to track.
+        """Set the schedule.
 
         Args:
-            track_schedule: Maps a step to a truth value; None: the cockpit decides.
+            track_schedule: A schedule step -> bool; None: that of the watch.
             verbose: Print each value.
         """
         if track_schedule is not None and not callable(track_schedule):
@@ -76,32 +76,32 @@ class Quantity(ABC):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Statistics that the engine must provide, known before the backward pass."""
+        """Statistics that the engine must provide for ``measure``."""
         return frozenset()
 
     @abstractmethod
     def measure(self, step: Observation) -> Value | Measured:
-        """Return the value, or raise ``Undefined`` with the reason; reads only, never writes to the model."""
+        """Return the value, or raise ``Undefined`` with the reason; never write to the model."""
 
     def measure_together(self, block: Block) -> Series | None:
-        """Return what ``measure`` gives for each step of a block; None, or ``Undefined``: ask it for each of them."""
+        """Return the values of all steps of a block; None, or ``Undefined``: ``measure`` is called for each step."""
         return None
 
     def should_compute(self, global_step: int) -> bool:
-        """Whether the quantity is tracked at this step; without a schedule of its own, always."""
+        """Return whether the quantity's schedule tracks this step; True without a schedule."""
         return self._track_schedule is None or bool(self._track_schedule(global_step))
 
     @property
     def scheduled(self) -> bool:
-        """Whether the quantity has a schedule of its own."""
+        """True if the quantity has a separate schedule."""
         return self._track_schedule is not None
 
     def create_graph(self, global_step: int) -> bool:
-        """Whether the backward pass must keep its graph; only quantities of the paper's kind ever need it."""
+        """Return whether the backward pass must keep its graph; only quantities with ``_compute`` may need it."""
         return False
 
     def extensions(self, global_step: int) -> list[Any]:
-        """BackPACK extensions: none are needed; kept so that quantities written for the paper's tool run."""
+        """Return no BackPACK extensions; here for quantities written for the original Cockpit."""
         return []
 
     def get_output(self) -> dict[int, Any]:
@@ -109,7 +109,7 @@ class Quantity(ABC):
         return {step: _paper_form(value) for step, value in self.output.items()}
 
     def keep(self, global_step: int, value: Value) -> None:
-        """Take a measured value into :attr:`output`."""
+        """Store a measured value in :attr:`output`."""
         self.output[global_step] = value
         if self._verbose:
             print(f"[Step {global_step}] {self.name}: {value}")
@@ -118,37 +118,37 @@ class Quantity(ABC):
 class SingleStepQuantity(Quantity):
     """A quantity of one step.
 
-    Implement ``measure``; or, as in the paper's tool, ``_compute(global_step, params, batch_loss)``.
+    Implement ``measure``, or ``_compute(global_step, params, batch_loss)`` as in the original Cockpit.
     """
 
     def measure(self, step: Observation) -> Value | Measured:
-        """Call the paper's ``_compute``."""
+        """Return the value of ``_compute``."""
         if self._compute is None:
             raise NotImplementedError(f"{self.name} implements neither measure nor _compute")
         return self._compute(step.step, step.leaves, step.root)
 
 
 class ByproductQuantity(SingleStepQuantity):
-    """A quantity that needs no computation of its own (the paper's name for it)."""
+    """A quantity that comes without extra computation; the paper's name."""
 
 
 class TwoStepQuantity(Quantity):
-    """A quantity of a step from one point to the next, stored under the point where it starts."""
+    """A quantity of the way from a step to the next, stored at the first of both."""
 
     SAVE_SHIFT: ClassVar[int] = 1
     moment: ClassVar[Moment] = Moment.NEXT
 
     def is_start(self, global_step: int) -> bool:
-        """Whether a tracked pair starts here."""
+        """Return whether a tracked pair of steps starts here."""
         return self.should_compute(global_step)
 
     def is_end(self, global_step: int) -> bool:
-        """Whether a tracked pair ends here."""
+        """Return whether a tracked pair of steps ends here."""
         return self.should_compute(global_step - self.SAVE_SHIFT)
 
 
 def _paper_form(value: Value) -> Any:
-    """Lists instead of dictionaries by name, tensors instead of a histogram."""
+    """Return lists for dictionaries by name, tensors for a histogram."""
     if isinstance(value, Histogram):
         edges = tuple(torch.from_numpy(axis).float() for axis in value.edges)
         counts = torch.from_numpy(value.counts)

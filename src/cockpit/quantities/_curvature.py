@@ -1,4 +1,4 @@
-"""The choice of curvature that several quantities share."""
+"""The option ``curvature`` of HessTrace, TICDiag and TICTrace."""
 
 from cockpit.core.errors import CockpitError, unknown
 from cockpit.core.schedule import Schedule
@@ -14,10 +14,10 @@ class CurvatureQuantity(SingleStepQuantity):
     """A quantity of the diagonal curvature.
 
     Args:
-        curvature: ``"ggn"`` (exact generalised Gauss-Newton, never negative, equal to the Hessian's diagonal on
-            piecewise-linear nets), ``"hessian"`` (exact, for small nets), ``"ggn_mc"`` (Monte Carlo) or
-            ``"hutchinson"`` (random probes of the Hessian); the original's names are accepted.
-        samples: Number of Monte Carlo samples or probes; with two or more the standard error is reported.
+        curvature: ``"ggn"``: exact generalised Gauss-Newton, never negative, the Hessian's diagonal on piecewise-linear
+            nets. ``"hessian"``: exact, for small nets. ``"ggn_mc"``: Monte Carlo. ``"hutchinson"``: random probes of
+            the Hessian. The original's names are accepted.
+        samples: Number of Monte Carlo samples or probes; from two on, the standard error is in the details.
     """
 
     deferred = True
@@ -40,15 +40,15 @@ class CurvatureQuantity(SingleStepQuantity):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """The diagonal and its trace."""
+        """The diagonal of the curvature, and its trace."""
         return frozenset({self._diagonal, self._trace})
 
     @property
     def curvature(self) -> str:
-        """Which curvature is used."""
+        """Name of the curvature."""
         return self._diagonal.kind
 
 
 def mean(estimates: Numeric) -> float:
-    """Of one or several; numpy takes its time for one."""
+    """Return the mean; quick for a single estimate."""
     return float(estimates[0] if len(estimates) == 1 else estimates.mean())

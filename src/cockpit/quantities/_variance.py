@@ -1,4 +1,4 @@
-"""Signal against noise, element by element: what EarlyStopping and MeanGSNR share."""
+"""Signal against noise of each gradient element, for EarlyStopping and MeanGSNR."""
 
 from typing import ClassVar
 
@@ -13,8 +13,8 @@ from cockpit.quantities._base import SingleStepQuantity
 class SignalToNoise(SingleStepQuantity):
     """A quantity of the ratios g_j^2 / var_j.
 
-    ``epsilon`` is added to every variance, and all elements count, as in the original (1e-5); 0: only the elements
-    that vary over the batch count.
+    ``epsilon`` is added to every variance, and all elements count; the original takes 1e-5. With 0, only elements that
+    vary over the batch count.
     """
 
     correction: ClassVar[int]  # the variance is divided by B - correction
@@ -26,11 +26,11 @@ class SignalToNoise(SingleStepQuantity):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Elementwise second moments."""
+        """Second moments of each element."""
         return frozenset({SUM_SQ, DOT_GRAD, self._ratios})
 
     def mean_ratio(self, step: Observation) -> float:
-        """Mean of the ratios."""
+        """Return the mean of the ratios."""
         ratios, count = step.signal_to_noise(self._ratios)
         if not count:
             raise Undefined("no gradient element varies over the batch")

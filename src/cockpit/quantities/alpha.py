@@ -18,12 +18,12 @@ Number = TypeVar("Number", float, Values)  # of one line, or of several
 
 
 class Alpha(TwoStepQuantity):
-    r"""Where on the local parabola the step ended: -1 it did not move, 0 valley floor, +1 the opposite wall.
+    r"""Where the step ended on a local parabola: -1 at its start, 0 on the valley floor, +1 on the opposite wall.
 
     Fits :math:`f(\tau) = w_0 + w_1\tau + w_2\tau^2` to losses and slopes at both ends of the step by least squares
     weighted with their variances (dissertation, Eq. C.4); the minimum is at :math:`\tau^* = -w_1 / 2w_2` and
     :math:`\alpha = T/\tau^* - 1` for a step of length :math:`T`. Without positive curvature: -1.
-    Stored under the start.
+    Stored at the step it starts from.
     """
 
     cost = Cost.ECONOMY
@@ -31,11 +31,11 @@ class Alpha(TwoStepQuantity):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Losses and slopes at both ends."""
+        """Losses and slopes at both ends of the step."""
         return frozenset({LOSSES, UPDATE, LINE})
 
     def measure(self, step: Observation) -> Measured:
-        """Return alpha of the step that led here."""
+        """Return alpha of the step that ended here."""
         if not isinstance(step.line, Line):
             raise Undefined(step.line or "the step before was not tracked")
         slope, curvature = fit(step.line)
@@ -47,7 +47,7 @@ class Alpha(TwoStepQuantity):
         return Measured(-2 * curvature / slope - 1, details)
 
     def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
+        """Return alpha of each step of a block."""
         if block.lines is None:
             raise Undefined("the steps before were not all tracked")
         slope, curvature = fit_together(block.lines)

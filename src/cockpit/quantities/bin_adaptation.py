@@ -1,4 +1,4 @@
-"""Policies that move the limits of histograms with what was seen."""
+"""Policies that adapt the limits of histograms during training."""
 
 from abc import abstractmethod
 
@@ -11,7 +11,7 @@ Range = tuple[float, float]
 
 
 class BinAdaptation(SingleStepQuantity):
-    """New limits for the steps after this one."""
+    """A policy: the limits for later steps, from the values of this step."""
 
     @abstractmethod
     def measure(self, step: Observation) -> Range:
@@ -25,12 +25,12 @@ class NoAdaptation(BinAdaptation):
         super().__init__(lambda global_step: False, verbose)
 
     def measure(self, step: Observation) -> Range:
-        """Never called: its schedule never is due."""
+        """Raise an error; the schedule never calls this."""
         raise NotImplementedError
 
 
 class _AbsMax(BinAdaptation):
-    """Symmetric limits at the largest absolute value, with relative padding and a smallest size."""
+    """Symmetric limits at the largest absolute value, with relative padding and a minimum size."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ class CABS(SingleStepQuantity):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Norms of individual gradients."""
+        """Squared norms of individual gradients."""
         return frozenset({SQ_NORM, DOT_GRAD})
 
     def measure(self, step: Observation) -> float:

@@ -8,7 +8,7 @@ from cockpit.quantities._base import Series, SingleStepQuantity
 
 
 class Distance(SingleStepQuantity):
-    r"""Distance from the start of each parameter, :math:`\|\theta_t - \theta_0\|`."""
+    r"""Distance of each parameter from its start, :math:`\|\theta_t - \theta_0\|`."""
 
     kind = Kind.PER_PARAMETER
     cost = Cost.ECONOMY
@@ -16,7 +16,7 @@ class Distance(SingleStepQuantity):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """The distance."""
+        """The distance from the start."""
         return frozenset({DISTANCE})
 
     def measure(self, step: Observation) -> dict[str, float]:
@@ -24,5 +24,5 @@ class Distance(SingleStepQuantity):
         return step.norms(DISTANCE)
 
     def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
+        """Return the distances of each step of a block."""
         return Series(block.norms(DISTANCE))

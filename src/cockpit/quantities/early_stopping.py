@@ -5,10 +5,10 @@ from cockpit.quantities._variance import SignalToNoise
 
 
 class EarlyStopping(SignalToNoise):
-    r"""Evidence to stop without a validation set (Mahsereci et al. 2017): stop when positive.
+    r"""Evidence that only noise is left, without a validation set (Mahsereci et al. 2017): stop when positive.
 
     :math:`1 - \tfrac{B}{D'} \sum_j g_j^2 / \mathrm{var}_j` over the D' elements whose sample variance is positive.
-    ``epsilon=1e-5`` gives the original's number: added to every variance, averaged over all elements.
+    ``epsilon=1e-5`` is added to every variance and averages over all elements, as the original does.
     """
 
     correction = 1

@@ -1,4 +1,4 @@
-"""GradHist1d, GradHist2d: where the elements of individual gradients are."""
+"""GradHist1d, GradHist2d: histograms of individual gradients."""
 
 from math import isfinite
 
@@ -26,19 +26,19 @@ class _GradHist(SingleStepQuantity):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """The counts, and what the adaptation looks at."""
+        """The counts, and the needs of the adaptation."""
         return frozenset({self._need(), SQ_NORM}).union(*(policy.needs for policy in self._adapt))
 
     @property
     def deferred(self) -> bool:  # type: ignore[override]
-        """Limits that move must have moved before the next step."""
+        """False if the limits adapt: the next step needs the new ones."""
         return all(isinstance(policy, NoAdaptation) for policy in self._adapt)
 
     def _need(self) -> Hist1d | Hist2d:
         raise NotImplementedError
 
     def measure(self, step: Observation) -> Histogram:
-        """Return the counts; then let the policies move the limits for the next steps."""
+        """Return the counts, then adapt the limits for the next steps."""
         if not isfinite(step.sum_of_squares()):
             raise Undefined("individual gradients are not finite")
         histogram = Histogram.from_rows(self._edges, tuple(step.names), step.counts(self._need()))
@@ -49,7 +49,7 @@ class _GradHist(SingleStepQuantity):
         return histogram
 
     def measure_together(self, block: Block) -> Series | None:
-        """Return the counts of several steps; limits that move are looked at step by step."""
+        """Return the counts of each step of a block; limits that adapt are taken step by step."""
         if not self.deferred:
             return None
         finite(block.sum_of_squares())

@@ -24,5 +24,5 @@ class GradNorm(SingleStepQuantity):
         return step.norms(GRADIENT)
 
     def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
+        """Return the gradient norms of each step of a block."""
         return Series(block.norms(GRADIENT))

@@ -1,4 +1,4 @@
-"""NormTest, InnerTest, OrthoTest: how far individual gradients stray from their mean."""
+"""NormTest, InnerTest, OrthoTest: scatter of individual gradients around their mean."""
 
 from abc import abstractmethod
 from math import sqrt
@@ -38,7 +38,7 @@ class _GradientTest(SingleStepQuantity):
         return sqrt(max(squared, 0.0)) if squared == squared else squared
 
     def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
+        """Return the radius of each step of a block."""
         size = block.batch_size
         if size < 2:
             raise Undefined("a batch of one sample has no variance")
@@ -52,9 +52,9 @@ class _GradientTest(SingleStepQuantity):
 
 
 class NormTest(_GradientTest):
-    r"""Radius of the ball around the mean gradient (Byrd et al. 2012).
+    r"""Norm test: gradient noise in all directions, relative to the mean gradient (Byrd et al. 2012).
 
-    :math:`\sqrt{[\sum_n \|g_n\|^2 / \|g\|^2 - B] / (B(B-1))}`; its square is the sum of the squares of the other two.
+    :math:`\sqrt{[\sum_n \|g_n\|^2 / \|g\|^2 - B] / (B(B-1))}`; its square is that of InnerTest plus that of OrthoTest.
     """
 
     @staticmethod
@@ -63,7 +63,7 @@ class NormTest(_GradientTest):
 
 
 class InnerTest(_GradientTest):
-    r"""Width of the band along the mean gradient (Bollapragada et al. 2017).
+    r"""Inner product test: gradient noise along the mean gradient (Bollapragada et al. 2017).
 
     :math:`\sqrt{[\sum_n \langle g_n, g\rangle^2 / \|g\|^4 - B] / (B(B-1))}`.
     """
@@ -74,7 +74,7 @@ class InnerTest(_GradientTest):
 
 
 class OrthoTest(_GradientTest):
-    r"""Width of the band orthogonal to the mean gradient (Bollapragada et al. 2017).
+    r"""Orthogonality test: gradient noise across the mean gradient (Bollapragada et al. 2017).
 
     :math:`\sqrt{\sum_n [\|g_n\|^2 / \|g\|^2 - \langle g_n, g\rangle^2 / \|g\|^4] / (B(B-1))}`.
     """

@@ -10,7 +10,7 @@ class HessMaxEV(SingleStepQuantity):
     r"""Largest eigenvalue of the mini-batch Hessian, :math:`\lambda_\max(\nabla^2 L)`, to a relative 1e-3.
 
     Lanczos with full reorthogonalisation on Hessian-vector products (after Yao et al. 2020, who iterate powers);
-    the detail ``products`` says how many it took.
+    the detail ``products`` counts them.
     """
 
     cost = Cost.FULL
@@ -18,7 +18,7 @@ class HessMaxEV(SingleStepQuantity):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """The eigenvalue."""
+        """The largest eigenvalue."""
         return frozenset({MAX_EIGENVALUE})
 
     def measure(self, step: Observation) -> Measured:

@@ -7,7 +7,7 @@ from cockpit.quantities._base import Series, SingleStepQuantity
 
 
 class Loss(SingleStepQuantity):
-    r"""The number that is backpropagated, :math:`L`; not finite is recorded as such."""
+    r"""The loss that is backpropagated, :math:`L`; recorded as it is, also if it is not finite."""
 
     cost = Cost.ECONOMY
     deferred = True
@@ -17,5 +17,5 @@ class Loss(SingleStepQuantity):
         return step.loss
 
     def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
+        """Return L of each step of a block."""
         return Series(block.loss.tolist())

@@ -1,4 +1,4 @@
-"""TICDiag, TICTrace: Takeuchi's information criterion, noise against curvature."""
+"""TICDiag, TICTrace: Takeuchi's information criterion, gradient noise against curvature."""
 
 from cockpit.core.errors import Undefined
 from cockpit.core.kinds import Cost
@@ -23,7 +23,7 @@ class _TIC(CurvatureQuantity):
 
 
 class TICDiag(_TIC):
-    r"""Diagonal approximation (after Thomas et al. 2020).
+    r"""Takeuchi's information criterion from diagonals (after Thomas et al. 2020).
 
     :math:`\tfrac1B \sum_j [\sum_n g_{n,j}^2] / (h_j + \epsilon)` with the diagonal curvature :math:`h`.
     """
@@ -41,7 +41,7 @@ class TICDiag(_TIC):
 
 
 class TICTrace(_TIC):
-    r"""Trace approximation (after Thomas et al. 2020).
+    r"""Takeuchi's information criterion from traces (after Thomas et al. 2020).
 
     :math:`\tfrac1B \sum_n \|g_n\|^2 / (\mathrm{tr}\,H + \epsilon)`.
     """

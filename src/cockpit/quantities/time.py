@@ -7,7 +7,7 @@ from cockpit.quantities._base import Measured, Series, SingleStepQuantity
 
 
 class Time(SingleStepQuantity):
-    """Seconds since the run began; the detail ``tracking`` is what watching this step has cost so far."""
+    """Seconds since the run began; the detail ``tracking``: seconds that watching this step has cost so far."""
 
     cost = Cost.ECONOMY
     deferred = True
@@ -17,5 +17,5 @@ class Time(SingleStepQuantity):
         return Measured(step.elapsed, {"tracking": step.tracking})
 
     def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
+        """Return the elapsed time of each step of a block."""
         return Series([step.elapsed for step in block.steps], [{"tracking": step.tracking} for step in block.steps])

@@ -8,7 +8,7 @@ from cockpit.quantities._base import Moment, Series, TwoStepQuantity
 
 
 class UpdateSize(TwoStepQuantity):
-    r"""Length of the optimizer's step for each parameter, :math:`\|\theta_{t+1} - \theta_t\|`, stored under t."""
+    r"""Length of the optimizer's step of each parameter, :math:`\|\theta_{t+1} - \theta_t\|`, stored at step t."""
 
     kind = Kind.PER_PARAMETER
     cost = Cost.ECONOMY
@@ -25,5 +25,5 @@ class UpdateSize(TwoStepQuantity):
         return step.norms(UPDATE)
 
     def measure_together(self, block: Block) -> Series:
-        """The same, of several steps."""
+        """Return the update sizes of each step of a block."""
         return Series(block.norms(UPDATE))

@@ -12,16 +12,19 @@ from cockpit.core.errors import CockpitError
 from cockpit.store import lock, sqlite
 from cockpit.store.backend import Signature, stamp
 from cockpit.store.contents import READERS
+from cockpit.store.label import NAME as LABEL
+from cockpit.store.label import label
 from cockpit.store.run import StoredRun
 from cockpit.store.sqlite_access import LOG
 
 LOSS, POINTS = "Loss", 40
 PASSED_OVER = {"__pycache__", "node_modules", "site-packages"}
 GROWING = ("running", "stale")  # states that may change though no file does
+LINKED = 2  # levels that are searched behind a link, which may lead anywhere
 
 _guard = threading.Lock()
 _known: dict[str, "_Known"] = {}  # by absolute path
-FILES = (sqlite.NAME, sqlite.NAME + LOG, lock.NAME, *(name for name in READERS if name != sqlite.NAME))
+FILES = (sqlite.NAME, sqlite.NAME + LOG, lock.NAME, LABEL, *(name for name in READERS if name != sqlite.NAME))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class RunInfo:
     loss: float | None
     losses: tuple[float, ...]
     damaged: str | None  # as far as it is known without reading everything
+    given: str = ""  # the name without a reader's label
+    hidden: bool = False  # left out of lists unless all are asked for
 
 
 @dataclass(slots=True)
@@ -68,13 +73,24 @@ def runs(folder: str | Path) -> list[RunInfo]:
 
 
 def _search(root: Path) -> Iterator[tuple[str, str]]:
-    """The folders that hold a run, and how they are called below the root.
+    """The folders that hold a run, and their paths below the root; also through links to runs not there already."""
+    links: list[tuple[str, str]] = []
+    found = list(_below((str(root.absolute()), ""), links))
+    yield from found
+    there = {os.path.realpath(place) for place, _ in found} if links else set()
+    for link in links:
+        for place, ident in _below(link, [], LINKED):
+            real = os.path.realpath(place)
+            if real not in there:
+                there.add(real)
+                yield place, ident
 
-    A link is followed only to a run, never further: it may lead anywhere, and back.
-    """
-    waiting = [(str(root.absolute()), "")]
+
+def _below(top: tuple[str, str], links: list[tuple[str, str]], levels: int | None = None) -> Iterator[tuple[str, str]]:
+    """The folders below one that hold a run, down to so many levels; links to folders are collected."""
+    waiting = [(*top, levels)]
     while waiting:
-        place, ident = waiting.pop()
+        place, ident, left = waiting.pop()
         try:
             with os.scandir(place) as found:
                 entries = list(found)
@@ -83,14 +99,13 @@ def _search(root: Path) -> Iterator[tuple[str, str]]:
         if not READERS.keys().isdisjoint([entry.name for entry in entries]):
             yield place, ident or "."
         for entry in entries:
-            if entry.name.startswith(".") or entry.name in PASSED_OVER or entry.name in READERS:
+            if entry.name.startswith(".") or entry.name in PASSED_OVER or entry.name in READERS or left == 0:
                 continue
             below = f"{ident}/{entry.name}" if ident else entry.name
-            if entry.is_symlink():
-                if any(os.path.isfile(os.path.join(entry.path, name)) for name in READERS):
-                    yield entry.path, below
-            elif _is_folder(entry):
-                waiting.append((entry.path, below))
+            if _is_folder(entry):
+                waiting.append((entry.path, below, None if left is None else left - 1))
+            elif entry.is_symlink() and os.path.isdir(entry.path):
+                links.append((entry.path, below))
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
@@ -123,6 +138,8 @@ def _looked(known: _Known | None, root: Path, files: Signature, ident: str) -> _
         info = replace(known.info, updated=run.updated)
     else:
         info = _describe(ident, path, run)
+    said = label(path)
+    info = replace(info, name=said.name or info.given, hidden=said.hidden)
     return _Known(root, files, info, run if info.state in GROWING else None, run.version)
 
 
@@ -132,7 +149,8 @@ def _describe(ident: str, path: Path, run: StoredRun) -> RunInfo:
     return RunInfo(
         id=ident,
         path=path,
-        name=run.name,
+        name=run.given_name,
+        given=run.given_name,
         state=run.state,
         reason=run.reason,
         started=started if isinstance(started, int | float) else None,

@@ -18,6 +18,7 @@ from cockpit.core.source import Parts, Series, Steps, Values, taken, total
 from cockpit.store import tail
 from cockpit.store.contents import READERS, Contents, holds_run
 from cockpit.store.guard import refusing, refusing_each
+from cockpit.store.label import label
 from cockpit.store.layout import Field
 from cockpit.store.table import table
 from cockpit.store.template import NO_DETAILS, NO_VALUE
@@ -57,7 +58,12 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """What to call the run."""
+        """What to call the run: as a reader has labelled it, or else as it was given."""
+        return label(self.path).name or self.given_name
+
+    @property
+    def given_name(self) -> str:
+        """The name with which it was started, or else its folder's."""
         return str(self._contents.meta.get("name") or self.path.absolute().name)
 
     @property

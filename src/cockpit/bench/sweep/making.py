@@ -59,6 +59,7 @@ class Maker:
             amp=task.options.get("amp"),
             compile=task.options.get("compile", False),
             l2=task.options.get("l2"),
+            dtype=task.precision,
         )
 
 

@@ -11,7 +11,6 @@ import torch
 
 from cockpit.bench import packs
 from cockpit.bench.plan import Plan
-from cockpit.bench.randomness import unchanged
 from cockpit.bench.runner import Session
 from cockpit.bench.sweep.making import Context, Maker
 from cockpit.results.result import Result
@@ -47,22 +46,29 @@ class Worker:
             yield [self._attempts(spec, lambda plan=plan, spec=spec: self._session(spec, plan))]  # type: ignore[misc]
 
     def _pack(self, pack: Sequence[tuple[Spec, Plan]]) -> list[Entry]:
-        """Train a pack; if it raises, its halves, until what raises is alone."""
+        """Train a pack; what raised in it is tried again alone. If a pack raises, its halves, until that is alone."""
         if len(pack) == 1:
             (spec, plan), *_ = pack
-            return [self._attempts(spec, lambda: self._trained([plan])[0])]
+            return [self._attempts(spec, lambda: self._trained(plan))]
         begin = time.perf_counter()
         try:
-            results = self._trained([plan for _, plan in pack])
+            outcomes = packs.train([plan for _, plan in pack], self.context.place, self.context.device)
         except (Exception, SystemExit):
             middle = len(pack) // 2
             return self._pack(pack[:middle]) + self._pack(pack[middle:])
         share = (time.perf_counter() - begin) / len(pack)
-        return [entry(spec, result, share) for (spec, _), result in zip(pack, results, strict=True)]
+        return [
+            entry(spec, one, share)
+            if isinstance(one, Result)
+            else self._attempts(spec, lambda plan=plan: self._trained(plan), done=1)  # type: ignore[misc]
+            for (spec, plan), one in zip(pack, outcomes, strict=True)
+        ]
 
-    def _trained(self, plans: Sequence[Plan]) -> list[Result]:
-        with unchanged(torch.device(self.context.device)):
-            return packs.train(plans, self.context.place, self.context.device)
+    def _trained(self, plan: Plan) -> Result:
+        (one,) = packs.train([plan], self.context.place, self.context.device)
+        if isinstance(one, packs.Failed):
+            raise one.error
+        return one
 
     def _session(self, spec: Spec, plan: Plan) -> Result:
         """Train a run that keeps its state on disk: it goes on at its epoch when it was killed."""
@@ -70,10 +76,10 @@ class Worker:
         device = torch.device(self.context.device)
         return Session(plan.problem, plan.variant, self.context.place, device, out).run(plan)
 
-    def _attempts(self, spec: Spec, train: Callable[[], Result]) -> Entry:
-        """Train one run, twice if need be."""
+    def _attempts(self, spec: Spec, train: Callable[[], Result], done: int = 0) -> Entry:
+        """Train one run, twice if need be; so many attempts were made."""
         begin = time.perf_counter()
-        for _ in range(ATTEMPTS):
+        for _ in range(done, ATTEMPTS):
             try:
                 return entry(spec, train(), time.perf_counter() - begin)
             except (Exception, SystemExit) as error:

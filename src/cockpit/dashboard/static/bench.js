@@ -24,7 +24,7 @@ export class Bench {
   }
 
   path() {
-    return `/api/bench?${query({ runs: [], problem: state.problem, known: this.known.marks })}`;
+    return `api/bench?${query({ runs: [], problem: state.problem, known: this.known.marks })}`;
   }
 
   show(answer) {

@@ -40,7 +40,7 @@ export class Card {
     this.root.dataset.group = panel.group;
     write(this.title, panel.title);
     write(this.question, panel.question);
-    write(this.alarm, panel.alarm ?? "");
+    this.warn(panel.alarm ?? "");
     write(this.note, panel.note ?? "");
     this.note.title = panel.note ?? "";
     this.question.title = panel.question;
@@ -49,6 +49,14 @@ export class Card {
     this.plot.hidden = Boolean(panel.empty);
     this.stage.classList.toggle("steps", panel.steps && !panel.empty);
     if (!panel.empty) this.chart.show(panel);
+  }
+
+  // The first word always has room; what follows wraps out of sight where it has none.
+  warn(alarm) {
+    if (this.alarm.title === alarm) return;
+    this.alarm.title = alarm;
+    const [word, ...rest] = alarm.split(" ");
+    this.alarm.replaceChildren(...(alarm ? [el("span", { text: word }), el("span", { text: rest.join(" ") })] : []));
   }
 
   enlarge() {
@@ -61,7 +69,7 @@ export class Card {
     const links = FILES.map(([format, kind]) => {
       const what = query({ panel, format, runs, theme: kind === "figure" && theme() });
       const text = `${kind === "figure" ? "Figure" : "Data"} ${format.toUpperCase()}`;
-      return el("a", { href: `/api/${kind}?${what}`, download: "", text, onclick: close });
+      return el("a", { href: `api/${kind}?${what}`, download: "", text, onclick: close });
     });
     this.menu.querySelector(".sheet").replaceChildren(...links);
   }

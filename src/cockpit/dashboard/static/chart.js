@@ -7,7 +7,6 @@ const RENEW = 300; // updates after which a view is made anew: streamed data lea
 const OPTIONS = {
   mode: "vega-lite", renderer: "canvas", actions: false, defaultStyle: false, logLevel: 1,
   ast: true, // expressions are interpreted: the page's rules forbid to make code of text
-  tooltip: () => {}, // the library's own would be HTML
 };
 const queue = new Map();
 let running = false;
@@ -35,7 +34,7 @@ async function drain() {
 
 export class Chart {
   constructor(holder, large = false) {
-    Object.assign(this, { holder, large, visible: false, dead: false, onDrawn: null });
+    Object.assign(this, { holder, large, visible: false, dead: false, onDrawn: null, onPoint: () => {} });
     Object.assign(this, { view: null, panel: null, span: null, look: "", drawn: "", shown: {}, updates: 0 });
     this.watch = new ResizeObserver(() => enqueue(this));
     this.watch.observe(holder);
@@ -79,7 +78,8 @@ export class Chart {
     place.className = "vega";
     const spec = prepared(panel, width, height);
     const [embed, config] = await Promise.all([library, chartConfig(this.large)]);
-    const { view } = await embed(place, spec, { ...OPTIONS, config });
+    const tooltip = (handler, event, item, value) => this.onPoint(event, value, item?.datum); // the library's own would be HTML
+    const { view } = await embed(place, spec, { ...OPTIONS, config, tooltip });
     if (this.dead) return view.finalize();
     this.view?.finalize();
     Object.assign(this, { view, look, width, height, updates: 0, drawn: panel.marks, shown: panel.datasets, uses: used(spec) });
@@ -114,6 +114,7 @@ export class Chart {
     for (const [name, value] of Object.entries(wanted)) {
       if (JSON.stringify(this.view.signal(name)) !== JSON.stringify(value)) {
         this.view.signal(name, value);
+        if (/^(label|mean)_/.test(name)) this.view.resize(); // a legend of other words needs another layout
         changed = true;
       }
     }
@@ -138,6 +139,25 @@ export class Chart {
     const frame = this.frame();
     if (!frame) return null;
     return frame.scale.invert(Math.min(Math.max(x - frame.left, 0), frame.width));
+  }
+
+  // The value at a height inside the holder, and the place at a width, by the chart's own axes; null where it has none.
+  valueAt(y) {
+    return this.inverted("y", y, 1);
+  }
+
+  xAt(x) {
+    return this.inverted("x", x, 0);
+  }
+
+  inverted(name, at, side) {
+    try {
+      const origin = [this.view.padding().left, this.view.padding().top][side] + this.view.origin()[side];
+      const found = this.view.scale(name)?.invert?.(at - origin);
+      return typeof found === "number" && Number.isFinite(found) ? found : null;
+    } catch {
+      return null; // a composed panel
+    }
   }
 
   frame() {
@@ -173,6 +193,26 @@ function used(spec, found = new Set()) {
   return found;
 }
 
+// A legend above the picture that is wider than it: each entry gets its part, and is shortened to it.
+const [DASH, SQUARE, LETTER] = [26, 17, 4.9];
+function fitLegends(spec, width, words) {
+  const legends = [];
+  const look = (part) => {
+    if (!part || typeof part !== "object") return;
+    if (part.legend?.orient === "top" && part.scale?.domain) legends.push(part);
+    for (const [key, inner] of Object.entries(part)) if (key !== "datasets") look(inner);
+  };
+  look(spec);
+  for (const { legend, scale } of legends) {
+    const letters = scale.domain.map((label) => String(words[`label_${label}`] ?? `${label}${words[`mean_${label}`] ?? ""}`).length);
+    const symbol = legend.symbolType === "square" ? SQUARE : DASH;
+    const needed = (padding) => letters.reduce((sum, count) => sum + count * LETTER + symbol + padding, 0);
+    const room = width - 36; // beside the axis
+    if (needed(8) > room) Object.assign(legend, { columnPadding: 4, symbolSize: 60 });
+    if (needed(4) > room) legend.labelLimit = Math.max(room / letters.length - symbol - 4, 24);
+  }
+}
+
 function prepared(panel, width, height) {
   const spec = structuredClone(panel.spec);
   spec.datasets = panel.datasets;
@@ -181,6 +221,7 @@ function prepared(panel, width, height) {
     spec.height = height;
     spec.autosize = { type: "fit", contains: "padding" };
   }
+  fitLegends(spec, width, panel.params ?? {});
   for (const param of spec.params ?? []) {
     if (param.name in (panel.params ?? {})) param.value = panel.params[param.name];
     if (param.name === "width") param.value = width;

@@ -32,6 +32,7 @@ export function followList(runs, tell) {
 }
 
 function newest(runs) {
-  const first = runs.find((run) => run.state === "running") ?? runs[0];
+  const seen = runs.filter((run) => !run.hidden);
+  const first = seen.find((run) => run.state === "running") ?? seen[0] ?? runs[0];
   return first ? [first.id] : [];
 }

@@ -28,7 +28,7 @@ export class Compare {
   }
 
   path() {
-    return state.runs.length ? `/api/compare?${query()}` : null;
+    return state.runs.length ? `api/compare?${query()}` : null;
   }
 
   async show(answer, signal) {
@@ -43,7 +43,7 @@ export class Compare {
 
   async showOverlay(signal) {
     const { known, cards } = this.overlay;
-    const panels = known.merge((await ask(`/api/deck?${query({ known: known.marks })}`, signal)).panels);
+    const panels = known.merge((await ask(`api/deck?${query({ known: known.marks })}`, signal)).panels);
     this.offer(panels);
     cards.show(this.wanted(panels), () => this.grid);
   }
@@ -52,7 +52,7 @@ export class Compare {
     for (const [id, column] of this.columns) if (!heads.some((head) => head.id === id)) this.drop(id, column);
     const columns = heads.map((head) => this.column(head, heads));
     const known = columns.map((column, place) => column.known.marksOf(place)).filter(Boolean).join(",");
-    const answer = await ask(`/api/sides?${query({ runs: heads.map((head) => head.id), known })}`, signal);
+    const answer = await ask(`api/sides?${query({ runs: heads.map((head) => head.id), known })}`, signal);
     const all = columns.map((column, place) => [column, column.known.merge(answer.columns[place].panels)]);
     this.offer(all[0]?.[1] ?? []);
     const limits = common(all.map(([, panels]) => panels));

@@ -1,9 +1,11 @@
 // One step axis for all panels: the same step under the pointer everywhere, one zoom for all.
 
 import { byId, el, write } from "./dom.js";
-import { number, whole } from "./format.js";
+import { number } from "./format.js";
+import { place as placed } from "./place.js";
 import { valuesAt } from "./reading.js";
 import { set, state } from "./state.js";
+import { hideTip, tipAtMark, tipAtStep } from "./tip.js";
 
 const cards = new Set();
 let step = null;
@@ -16,11 +18,22 @@ export function join(card) {
     if (step !== null) mark(card);
   };
   const { stage } = card;
+  card.chart.onPoint = (event, value, datum) => {
+    card.pointedAt = { value, datum };
+    if (event?.clientX !== undefined) tell(card, event);
+  };
   stage.addEventListener("pointermove", (event) => event.pointerType !== "touch" && hover(card, event));
-  stage.addEventListener("pointerleave", () => point(null));
+  stage.addEventListener("pointerleave", () => {
+    card.pointedAt = null;
+    hideTip();
+    point(null);
+  });
   stage.addEventListener("pointerdown", (event) => begin(card, event));
   stage.addEventListener("dblclick", () => card.panel?.steps && resetZoom());
-  return () => cards.delete(card);
+  return () => {
+    cards.delete(card);
+    if (card.stage.matches(":hover")) hideTip();
+  };
 }
 
 export function resetZoom() {
@@ -46,14 +59,25 @@ export function point(where) {
   requestAnimationFrame(() => {
     due = false;
     for (const card of cards) mark(card);
-    write(byId("cursor-step"), step === null ? "" : `step ${whole(step)}`);
+    write(byId("cursor-step"), step === null ? "" : placed(step));
   });
 }
 
 function hover(card, event) {
-  if (!card.panel?.steps || card.panel.empty) return;
-  const at = card.chart.stepAt(event.clientX - card.stage.getBoundingClientRect().left);
-  point(at === null ? null : Math.max(Math.round(at), 0));
+  if (!card.panel || card.panel.empty) return;
+  if (card.panel.steps) {
+    const at = card.chart.stepAt(event.clientX - card.stage.getBoundingClientRect().left);
+    point(at === null ? null : Math.max(Math.round(at), 0));
+  }
+  tell(card, event);
+}
+
+// What lies under the pointer, in words.
+function tell(card, event) {
+  if (event.buttons || event.pointerType === "touch") return hideTip();
+  const { value = null, datum = null } = card.pointedAt ?? {};
+  if (!card.panel.steps) tipAtMark(card, event, value, datum);
+  else if (step !== null) tipAtStep(card, step, event, value);
 }
 
 function mark(card) {

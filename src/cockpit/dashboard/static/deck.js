@@ -18,7 +18,7 @@ export class Deck {
   }
 
   path() {
-    return state.runs.length ? `/api/deck?${query({ known: this.known.marks, more: this.deep ? "1" : "" })}` : null;
+    return state.runs.length ? `api/deck?${query({ known: this.known.marks, more: this.deep ? "1" : "" })}` : null;
   }
 
   show(answer) {

@@ -11,7 +11,7 @@ export class Details {
   }
 
   path() {
-    return state.runs.length ? `/api/details?${query({ runs: state.runs.slice(0, 1) })}` : null;
+    return state.runs.length ? `api/details?${query({ runs: state.runs.slice(0, 1) })}` : null;
   }
 
   show(answer) {
@@ -160,8 +160,9 @@ export class Findings {
       ...SILENCE.map((line) => el("p", { text: line }))));
   }
 
+  // Nothing to show yet; what it is asked for tells whether something judges.
   path() {
-    return null;
+    return state.runs.length ? `api/details?${query({ runs: state.runs.slice(0, 1) })}` : null;
   }
 
   show() {}

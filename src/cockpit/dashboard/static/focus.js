@@ -28,7 +28,7 @@ export class Focus {
 
   path() {
     if (!state.panel || !state.runs.length) return null;
-    return `/api/panel?${query({ panel: state.panel, points: POINTS, known: this.known.marks })}`;
+    return `api/panel?${query({ panel: state.panel, points: POINTS, known: this.known.marks })}`;
   }
 
   // Follow the address: open, change or close.

@@ -14,6 +14,7 @@ export const whole = (value) => (value === null || value === undefined ? "–" :
 
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  if (seconds >= 0 && seconds < 9.95) return `${Number(seconds.toFixed(1))} s`;
   const total = Math.max(Math.round(seconds), 0);
   const [days, hours, minutes] = [Math.floor(total / 86400), Math.floor(total / 3600) % 24, Math.floor(total / 60) % 60];
   if (days) return `${days} d ${hours} h`;

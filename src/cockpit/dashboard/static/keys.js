@@ -1,21 +1,24 @@
 // The keyboard. What is listed here is what the help shows.
 
-import { nextAxis, smoother } from "./controls.js";
+import { nextAxis, nextHeight, openView, otherClock, smoother } from "./controls.js";
 import { pointed, resetZoom } from "./cursor.js";
 import { byId, el } from "./dom.js";
 import { neighbour } from "./runs.js";
-import { set, state, TABS } from "./state.js";
+import { set, state } from "./state.js";
 import { toggleTheme } from "./theme.js";
 
-const LARGE = ["f", "l", "s", "S", "r", "p", "t", "?"]; // what an enlarged panel answers to
+const LARGE = ["f", "l", "y", "w", "s", "S", "r", "p", "t", "?"]; // what an enlarged panel answers to
 
 export function wireKeys({ focus, toggleRuns }) {
   const keys = [
-    ["1 – 6", "Deck, Layers, Compare, Findings, Details, Bench", null],
+    ["1 – 9", "the views, from left to right", null],
     ["[  ]", "previous, next run", null],
     ["/", "filter the runs", () => { document.body.classList.remove("narrow"); byId("filter").focus(); }],
     ["b", "show or hide the list of runs", toggleRuns],
+    ["v", "axes, noise, histograms", () => openView()],
     ["l", "step axis: auto, log, linear", nextAxis],
+    ["y", "vertical axes: auto, log, linear", nextHeight],
+    ["w", "over steps or over the wall clock", otherClock],
     ["s  S", "more, less smoothing", null],
     ["g", "filter the layers", () => byId("layer-filter").focus()],
     ["r", "reset the zoom", resetZoom],
@@ -26,7 +29,7 @@ export function wireKeys({ focus, toggleRuns }) {
     ["?", "this help", help],
   ];
   const actions = new Map(keys.filter(([, , action]) => action).map(([key, , action]) => [key, action]));
-  TABS.forEach((tab, place) => actions.set(String(place + 1), () => set({ tab })));
+  for (let place = 0; place < 9; place += 1) actions.set(String(place + 1), () => openTab(place));
   actions.set("[", () => neighbour(-1)).set("]", () => neighbour(1)).set("s", () => smoother(0.1)).set("S", () => smoother(-0.1));
   const row = ([key, meaning]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: meaning })];
   byId("key-list").replaceChildren(...keys.flatMap(row));
@@ -37,6 +40,11 @@ export function wireKeys({ focus, toggleRuns }) {
     event.preventDefault();
     action();
   });
+}
+
+function openTab(place) {
+  const tab = document.querySelectorAll("[role=tab]:not([hidden])")[place];
+  if (tab) set({ tab: tab.value });
 }
 
 // What a key would do out of sight, behind an open dialog.
@@ -63,6 +71,7 @@ function enlarge(focus) {
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && event.target.matches("input")) event.target.blur();
+  if (event.key === "Escape") openView(false);
   const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
   if (menu) {
     event.preventDefault(); // the dialog around it stays

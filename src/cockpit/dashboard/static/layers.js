@@ -23,7 +23,7 @@ export class Layers {
 
   path() {
     if (!state.runs.length) return null;
-    return `/api/layers?${query({ runs: state.runs.slice(0, 1), name: state.name, known: this.known.marks })}`;
+    return `api/layers?${query({ runs: state.runs.slice(0, 1), name: state.name, known: this.known.marks })}`;
   }
 
   show(answer) {

@@ -4,8 +4,8 @@ import { ask } from "./net.js";
 
 export const library = new Promise((found, missing) => {
   const script = document.createElement("script");
-  script.src = "/vega.js";
+  script.src = "vega.js";
   script.onload = () => found(window.vegaEmbed);
-  script.onerror = () => ask("/vega.js").catch(missing); // the answer says what is missing
+  script.onerror = () => ask("vega.js").catch(missing); // the answer says what is missing
   document.head.append(script);
 });

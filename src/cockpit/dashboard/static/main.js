@@ -8,14 +8,17 @@ import { followZoom } from "./cursor.js";
 import { Deck } from "./deck.js";
 import { Details, Findings } from "./details.js";
 import { byId, icon, write } from "./dom.js";
+import { wireDivider } from "./divider.js";
 import { Focus } from "./focus.js";
 import { help, wireKeys } from "./keys.js";
 import { Layers } from "./layers.js";
+import { wireManage } from "./manage.js";
 import { GONE, Poll, Stream } from "./net.js";
-import { draw as drawRuns, showRuns } from "./runs.js";
+import { draw as drawRuns, showRuns, toggleHidden } from "./runs.js";
 import { habit, remember, set, state, subscribe } from "./state.js";
 import { apply, onTheme, theme, toggleTheme } from "./theme.js";
-import { showHead } from "./topbar.js";
+import { Table } from "./table.js";
+import { judged, showHead } from "./topbar.js";
 import { library } from "./library.js";
 
 const NOTICE = 15000; // milliseconds
@@ -23,11 +26,11 @@ const LIST = 900; // milliseconds between two readings of the list
 const pages = {
   deck: new Deck(byId("deck")), layers: new Layers(byId("layers")), compare: new Compare(byId("compare")),
   findings: new Findings(byId("findings")), details: new Details(byId("details")),
-  bench: new Bench(byId("bench")),
+  table: new Table(byId("table")), bench: new Bench(byId("bench")),
 };
 let asked = null; // the page that the request under way is for
 const data = new Poll(() => pages[(asked = state.tab)].path(), useData, fail);
-const list = new Poll(() => "/api/runs", useList, fail);
+const list = new Poll(() => "api/runs", useList, fail);
 const focus = new Focus(fail, showHead);
 const stream = new Stream(news, connection);
 let listDue = null;
@@ -37,7 +40,12 @@ async function useData(answer) {
   if (asked !== state.tab) return;
   if (!noticed) hush();
   document.body.classList.remove("waiting");
-  if (answer.runs) showHead(answer.runs, answer.now);
+  if (answer.runs) {
+    showHead(answer.runs, answer.now);
+    drawRuns();
+    byId("tab-findings").hidden = !judged(answer.runs);
+    if (state.tab === "findings" && !judged(answer.runs)) return set({ tab: "deck" }, { replace: true });
+  }
   await pages[state.tab].show(answer);
 }
 
@@ -96,7 +104,7 @@ function show(changed = []) {
 
 function news({ changed, listed }) {
   if (document.hidden) return;
-  if (state.tab === "bench" ? listed : changed.some((id) => state.runs.includes(id))) (focus.open ? focus.poll : data).refresh();
+  if (["bench", "table"].includes(state.tab) ? listed : changed.some((id) => state.runs.includes(id))) (focus.open ? focus.poll : data).refresh();
   if (listed) listDue ??= setTimeout(() => {
     listDue = null;
     list.refresh();
@@ -139,18 +147,21 @@ function wire() {
   byId("filter").addEventListener("input", drawRuns);
   byId("close-help").addEventListener("click", help);
   byId("dismiss").addEventListener("click", hush);
-  const tabs = [...document.querySelectorAll("[role=tab]")];
-  tabs.forEach((tab, place) => {
+  for (const tab of document.querySelectorAll("[role=tab]")) {
     tab.addEventListener("click", () => set({ tab: tab.value }));
     tab.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
-      const next = tabs[(place + step + tabs.length) % tabs.length];
+      const tabs = [...document.querySelectorAll("[role=tab]:not([hidden])")];
+      const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length];
       next.focus();
       next.click();
     });
-  });
+  }
   wireControls();
+  wireDivider();
+  wireManage(fail);
+  byId("hidden-runs").addEventListener("click", toggleHidden);
   wireKeys({ focus, toggleRuns });
 }
 
@@ -167,6 +178,7 @@ function begin() {
   list.refresh();
   watch();
   document.addEventListener("visibilitychange", watch);
+  window.addEventListener("cockpit-list", refreshAll);
   window.addEventListener("cockpit-refresh", () => data.refresh({ changed: true }));
 }
 

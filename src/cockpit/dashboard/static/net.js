@@ -23,6 +23,20 @@ export async function ask(path, signal) {
   return content;
 }
 
+// The one request that changes anything on disk.
+export async function tell(action, run, more = {}) {
+  const body = JSON.stringify({ action, run, ...more });
+  const answer = await fetch("api/manage", { method: "POST", body, headers: { "content-type": "application/json" } })
+    .catch(() => { throw new Trouble(GONE); });
+  if (answer.ok) return;
+  const text = await answer.text();
+  let said = text;
+  try {
+    said = JSON.parse(text).error ?? text;
+  } catch { /* the guard answers in plain words */ }
+  throw new Trouble(said);
+}
+
 // Asks again only when the last answer is in; a changed question replaces the one under way.
 export class Poll {
   constructor(path, use, fail) {
@@ -80,7 +94,7 @@ export class Stream {
 
   open() {
     if (this.events) return;
-    const events = new EventSource("/api/events");
+    const events = new EventSource("api/events");
     this.events = events;
     events.onopen = () => this.onState(true);
     events.onerror = () => {

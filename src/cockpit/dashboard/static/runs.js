@@ -2,15 +2,26 @@
 
 import { byId, el, svgElement, write } from "./dom.js";
 import { ago, number, whole } from "./format.js";
-import { set, state } from "./state.js";
+import { colourOf } from "./reading.js";
+import { manages, offer } from "./manage.js";
+import { habit, remember, set, state } from "./state.js";
 
 const rows = new Map();
 let runs = [];
+let all = habit("hidden", false); // also those that were hidden
 let now = 0;
 
 export function showRuns(answer) {
   runs = answer.runs;
   now = answer.now;
+  draw();
+}
+
+export const showsHidden = () => all;
+
+export function toggleHidden() {
+  all = !all;
+  remember({ hidden: all });
   draw();
 }
 
@@ -28,17 +39,22 @@ export function draw() {
     if (!rows.has(run.id)) rows.set(run.id, makeRow(run.id));
     const row = rows.get(run.id);
     if (list.children[place] !== row.root) list.insertBefore(row.root, list.children[place] ?? null);
-    row.root.hidden = wanted !== "" && !`${run.name} ${run.id} ${run.state}`.toLowerCase().includes(wanted);
+    const concealed = run.hidden && !all && !state.runs.includes(run.id);
+    row.root.hidden = concealed || (wanted !== "" && !`${run.name} ${run.id} ${run.state}`.toLowerCase().includes(wanted));
+    row.root.classList.toggle("concealed", run.hidden);
     fill(row, run, names.get(run.name) > 1);
   });
   const shown = runs.filter((run) => !rows.get(run.id).root.hidden).length;
   write(byId("run-count"), shown === runs.length ? `${runs.length}` : `${shown} of ${runs.length}`);
-  byId("no-match").hidden = !(runs.length && !shown);
+  byId("no-match").hidden = !(runs.length && !shown && wanted);
+  const hidden = runs.filter((run) => run.hidden).length;
+  byId("hidden-runs").hidden = !hidden;
+  write(byId("hidden-runs"), all ? `leave out ${hidden} hidden run${hidden === 1 ? "" : "s"}` : `${hidden} hidden run${hidden === 1 ? "" : "s"}`);
 }
 
 function makeRow(id) {
   const row = {
-    check: el("input", { type: "checkbox", onchange: () => toggle(id) }),
+    check: el("input", { type: "checkbox", onchange: () => toggleRun(id) }),
     name: el("bdi", { class: "run-name" }), where: el("bdi", { class: "where", hidden: true }), dot: el("i", { class: "dot" }), when: el("span", { class: "when" }),
     loss: el("span", { class: "loss" }), step: el("span", { class: "step" }),
     spark: svgElement("svg", { class: "spark", viewBox: "0 0 60 18", preserveAspectRatio: "none", "aria-hidden": "true" }),
@@ -49,7 +65,9 @@ function makeRow(id) {
   row.pick = el("button", { type: "button", class: "pick", onclick: () => choose(id) },
     el("span", { class: "first" }, row.dot, row.name, row.lamps), row.where,
     el("span", { class: "second" }, row.loss, row.spark, row.step, row.when));
-  row.root = el("li", { class: "run", data: { run: id } }, row.check, row.pick);
+  row.more = el("button", { type: "button", class: "icon-button more-run", title: "Rename, hide, delete", "aria-label": "Rename, hide or delete", "aria-haspopup": "menu", text: "\u22ef",
+    onclick: () => offer(runs.find((run) => run.id === id), row.more) });
+  row.root = el("li", { class: "run", data: { run: id } }, row.check, row.pick, manages && row.more);
   return row;
 }
 
@@ -57,12 +75,13 @@ function fill(row, run, shared) {
   const place = state.runs.indexOf(run.id);
   row.root.classList.toggle("chosen", place >= 0);
   row.root.classList.toggle("main", place === 0);
-  row.root.style.setProperty("--run", run.colour);
+  const colour = place >= 0 ? colourOf(run) : run.colour;
+  row.root.style.setProperty("--run", colour);
   row.check.checked = place >= 0;
   row.check.setAttribute("aria-label", `Show ${run.name}${shared ? `, ${run.id}` : ""}`);
   row.pick.setAttribute("aria-current", place === 0 ? "true" : "false");
   row.pick.title = `${run.name}\n${run.id}\n${run.state}${run.reason ? `: ${run.reason}` : ""}`;
-  write(row.name, run.name);
+  nameIn(row.name, run.name);
   row.where.hidden = !shared; // two runs of one name differ by their path
   write(row.where, shared ? run.id : "");
   row.dot.dataset.state = run.state;
@@ -71,8 +90,18 @@ function fill(row, run, shared) {
   row.loss.classList.toggle("bad", typeof run.loss === "string"); // NaN or inf
   write(row.step, run.step === null ? "no step" : `${whole(run.step)}`);
   write(row.when, run.state === "running" ? "running" : run.state === "finished" ? ago(now - run.updated) : run.state);
-  row.line.setAttribute("stroke", run.colour);
+  row.line.setAttribute("stroke", colour);
   row.line.setAttribute("points", sparkline(run.losses));
+}
+
+// A name that is too long loses its middle: runs of a sweep differ at the end.
+const [LONG, TAIL] = [16, 9];
+function nameIn(node, name) {
+  if (node.title === name && node.firstChild) return;
+  node.title = name;
+  const letters = [...name];
+  const cut = letters.length > LONG ? letters.length - TAIL : letters.length;
+  node.replaceChildren(el("span", { class: "head", text: letters.slice(0, cut).join("") }), el("span", { text: letters.slice(cut).join("") }));
 }
 
 // Linear or, for a loss that falls by decades, logarithmic.
@@ -92,7 +121,7 @@ function choose(id) {
   document.body.classList.remove("drawer");
 }
 
-function toggle(id) {
+export function toggleRun(id) {
   const rest = state.runs.filter((other) => other !== id);
   if (rest.length === state.runs.length) set({ runs: [...state.runs, id] });
   else if (rest.length) set({ runs: rest });

@@ -2,11 +2,14 @@
 
 const FRESH = {
   tab: "deck", runs: [], axis: "auto", lo: null, hi: null, smooth: 0, layers: "", step: null,
-  range: "fixed", panel: null, name: "", mode: "overlay", problem: "",
+  range: "fixed", panel: null, name: "", mode: "overlay", problem: "", sort: "", x: "step", y: "auto", noise: "band",
 };
-const HABITS = ["axis", "smooth", "range", "mode"];
-export const TABS = ["deck", "layers", "compare", "findings", "details", "bench"];
-const CHOICES = { tab: TABS, axis: ["auto", "log", "linear"], range: ["fixed", "auto"], mode: ["overlay", "side"] };
+const HABITS = ["axis", "smooth", "range", "mode", "y", "noise"];
+export const TABS = ["deck", "layers", "compare", "table", "findings", "details", "bench"];
+const SCALES = ["auto", "log", "linear"];
+const CHOICES = {
+  tab: TABS, axis: SCALES, y: SCALES, x: ["step", "time"], range: ["fixed", "auto"], mode: ["overlay", "side"], noise: ["band", "all"],
+};
 const STEPS = ["runs", "tab", "panel"];
 const KEY = "cockpit";
 
@@ -51,7 +54,7 @@ export function query(extra = {}) {
   if (state.smooth) found.set("smooth", state.smooth);
   if (state.layers) found.set("layers", state.layers);
   if (state.step !== null) found.set("step", state.step);
-  if (state.range !== "fixed") found.set("range", state.range);
+  for (const key of ["range", "x", "y", "noise"]) if (state[key] !== FRESH[key]) found.set(key, state[key]);
   for (const [key, value] of Object.entries(extra)) if (key !== "runs" && value) found.set(key, value);
   return found.toString();
 }
@@ -73,7 +76,7 @@ function fromAddress() {
     const value = Number(found.get(key));
     if (found.has(key) && Number.isFinite(value)) read[key] = value;
   }
-  for (const key of ["layers", "panel", "name", "problem"]) if (found.has(key)) read[key] = found.get(key);
+  for (const key of ["layers", "panel", "name", "problem", "sort"]) if (found.has(key)) read[key] = found.get(key);
   for (const [key, known] of Object.entries(CHOICES)) if (known.includes(found.get(key))) read[key] = found.get(key);
   if (read.smooth !== undefined) read.smooth = Math.min(Math.max(read.smooth, 0), 0.99);
   return read;

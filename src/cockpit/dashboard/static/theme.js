@@ -25,7 +25,7 @@ export function apply() {
 }
 
 // The charts' colours come from the same place as those of figures on paper.
-const look = ask("/api/look");
+const look = ask("api/look");
 
 export async function chartConfig(large = false) {
   const config = structuredClone((await look).themes[theme()]);

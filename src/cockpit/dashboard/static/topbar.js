@@ -14,6 +14,8 @@ let others = "";
 let head = null;
 let skew = 0;
 
+export const judged = (heads) => heads.some(({ lamps }) => lamps !== undefined && lamps !== null);
+
 export function showHead(heads, now) {
   head = heads[0] ?? null;
   skew = now - Date.now() / 1000;
@@ -73,6 +75,7 @@ function tick() {
 
 function showLamps(lamps) {
   const row = byId("lamps");
+  row.hidden = lamps === undefined || lamps === null; // nothing judges this run
   const lit = new Map((lamps ?? []).map((lamp) => [lamp.name, lamp]));
   row.title = lit.size ? "" : "no lamp is lit";
   const names = lit.size ? [...lit.keys()] : ["", "", "", "", ""];

@@ -1,5 +1,7 @@
 """A noisy quadratic form whose Hessian has ninety small eigenvalues and ten large ones."""
 
+from functools import lru_cache
+
 import numpy as np
 import torch
 from numpy.random import RandomState
@@ -35,13 +37,19 @@ def numbered(index: int) -> int:
 
 
 def factor(index: int = 0) -> NDArray[np.float64]:
-    """A with Hessian A^T A, the ``index``-th that one generator gives."""
-    random = RandomState(SEED)
-    for _ in range(numbered(index) + 1):
+    """A with Hessian A^T A, the ``index``-th that one generator gives; not to be written on."""
+    return _factors(1 << numbered(index).bit_length())[index]
+
+
+@lru_cache(8)
+def _factors(count: int) -> tuple[NDArray[np.float64], ...]:
+    """The first matrices, one after the other."""
+    random, found = RandomState(SEED), []
+    for _ in range(count):
         eigenvalues = np.concatenate([random.uniform(0, 1, SMALL), random.uniform(30, 60, LARGE)])
-        rotated = rotation(SMALL + LARGE, random)
-    scaled: NDArray[np.float64] = np.sqrt(eigenvalues)[:, None] * rotated
-    return scaled
+        found.append(np.sqrt(eigenvalues)[:, None] * rotation(SMALL + LARGE, random))
+        found[-1].flags.writeable = False
+    return tuple(found)
 
 
 class Quadratic(nn.Module):
@@ -52,7 +60,7 @@ class Quadratic(nn.Module):
     def __init__(self, matrix: NDArray[np.float64]) -> None:
         super().__init__()
         self.theta = nn.Parameter(torch.ones(len(matrix)))
-        self.register_buffer("factor", torch.tensor(matrix, dtype=torch.float32))
+        self.register_buffer("factor", torch.tensor(matrix, dtype=torch.get_default_dtype()))
 
     def forward(self, centres: Tensor) -> Tensor:
         """Map x, [N, 100], to A (theta - x), [N, 100]."""

@@ -1,4 +1,4 @@
-"""Runs that go in step give, to the last bit, what each gives alone."""
+"""Runs on disk that go in step give, to the last bit, what each gives alone."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau, StepLR
 
-from cockpit.bench import runner
-from cockpit.bench.many import ELEMENTWISE
+from cockpit.bench import packed
+from cockpit.bench.packed import Packed
 from cockpit.bench.progress import Lines
 from cockpit.bench.runner import bench, train
-from cockpit.bench.together import Group
 from cockpit.core.errors import CockpitError
-from cockpit.optimizers.wrapper import build
 from cockpit.problems._base import Variant
 from cockpit.results import folder as results
 from cockpit.results.result import Result
@@ -33,13 +31,13 @@ SHORT: dict[str, Any] = {"epochs": 2, "batch_size": 250, "lr": 1e-3}
 def went(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The seeds that went in step, group by group."""
     seen: list[list[int]] = []
-    go = Group.go
+    go = Packed.go
 
-    def counted(self: Group) -> list[Result]:
+    def counted(self: Packed, state: Any = None) -> list[Result]:
         seen.append([run.plan.seed for run in self._runs])
-        return go(self)
+        return go(self, state)
 
-    monkeypatch.setattr(Group, "go", counted)
+    monkeypatch.setattr(Packed, "go", counted)
     return seen
 
 
@@ -73,13 +71,6 @@ def test_runs_are_those_of_each_seed_alone(
     folders = [sorted(str(p.relative_to(top)) for p in top.rglob("*")) for top in tmp_path.iterdir()]
     assert folders[0] == folders[1]
     assert all(len(one.seconds) == 2 and min(one.seconds) > 0 for one in found)
-
-
-@pytest.mark.parametrize("kind", sorted(ELEMENTWISE - {build}, key=lambda kind: kind.__name__))
-def test_every_optimizer(kind: type[torch.optim.Optimizer], tmp_path: Path, went: list[list[int]]) -> None:
-    found = bench("quadratic_deep", kind, [0, 1], out=tmp_path / "together", **SHORT)
-    assert went == [[0, 1]]
-    assert same(found, [train("quadratic_deep", kind, seed=s, out=tmp_path / "alone", **SHORT) for s in (0, 1)])
 
 
 def test_records_are_those_of_each_seed_alone(tmp_path: Path) -> None:
@@ -121,16 +112,17 @@ def test_what_is_complete_stays_and_what_was_stopped_goes_on(
     train("quadratic_deep", "SGD", seed=1, out=tmp_path / "runs", **SHORT)
     with pytest.raises(KeyboardInterrupt):
         train("quadratic_deep", "SGD", seed=2, out=tmp_path / "runs", progress=Stop(), **SHORT)
+    went.clear()
     said: list[str] = []
     found = bench("quadratic_deep", "SGD", range(5), out=tmp_path / "runs", progress=Lines(said.append), **SHORT)
-    assert went == [[0, 3, 4]]
+    assert went == [[0, 3, 4], [2]]
     assert same(found, whole)
     (told,) = (line for line in said if "already there" in line)
     assert "seed_1: already there; --again trains it anew" in told
     bench("quadratic_deep", "SGD", range(5), out=tmp_path / "runs", **SHORT)
-    assert len(went) == 1
+    assert len(went) == 2
     again = bench("quadratic_deep", "SGD", range(5), out=tmp_path / "runs", resume=False, **SHORT)
-    assert went[1:] == [[0, 1, 2, 3, 4]]
+    assert went[2:] == [[0, 1, 2, 3, 4]]
     assert same(again, whole)
     assert {info.state for info in runs(tmp_path / "runs")} == {"finished"}
 
@@ -154,7 +146,7 @@ def test_stopped_together_they_go_on(tmp_path: Path, went: list[list[int]], monk
     assert {info.state for info in runs(tmp_path / "runs")} == {"crashed"}
     assert not any(one.complete for one in results.find(tmp_path / "runs"))
     assert same(bench("quadratic_deep", "SGD", [1, 2], out=tmp_path / "runs", **SHORT), whole)
-    assert len(went) == 2  # the rest went one after the other
+    assert went[2:] == [[1], [2]]  # the rest went one after the other
     assert {info.state for info in runs(tmp_path / "runs")} == {"finished"}
 
 
@@ -168,57 +160,81 @@ def test_a_folder_in_use(tmp_path: Path) -> None:
 
 
 class Own(torch.optim.SGD):
-    pass
+    """Raises where the second gradient begins with a large number."""
+
+    most = float("inf")
+    seen: ClassVar[list[float]] = []
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        ((parameter,),) = (group["params"] for group in self.param_groups)
+        calls = self.state[parameter]["calls"] = self.state[parameter].get("calls", 0) + 1
+        if calls == 2:
+            Own.seen.append(float(parameter.grad[0]))
+            if Own.seen[-1] > Own.most:
+                raise ZeroDivisionError("no step")
+        super().step()
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "together"),
     [
-        {"watch": "economy"},
-        {"optimizer": Own},
-        {"optimizer": "LBFGS", "max_iter": 2},
-        {"compile": "eager"},
-        {"amp": "bf16"},
-        {"seeds": [1, 1]},
-        {"seeds": [1]},
+        ({"optimizer": Own}, [[1, 2]]),
+        ({"optimizer": "LBFGS", "max_iter": 2}, [[1, 2]]),
+        ({"watch": "economy"}, []),
+        ({"compile": "eager"}, []),
+        ({"amp": "bf16"}, []),
+        ({"seeds": [1, 1]}, [[1]]),
+        ({"seeds": [1]}, [[1]]),
     ],
 )
-def test_where_more_is_asked_for_each_goes_alone(
-    options: dict[str, Any], tmp_path: Path, went: list[list[int]]
+def test_what_goes_in_step(
+    options: dict[str, Any], together: list[list[int]], tmp_path: Path, went: list[list[int]]
 ) -> None:
     told = {"optimizer": "SGD", "seeds": [1, 2], "epochs": 1, "batch_size": 500, "lr": 1e-3, **options}
     found = bench("quadratic_deep", told.pop("optimizer"), told.pop("seeds"), out=tmp_path, device="cpu", **told)
-    assert went == []
+    assert went == together
     assert all(one.complete for one in found)
 
 
-def test_a_machine_that_computes_otherwise(
-    tmp_path: Path, went: list[list[int]], monkeypatch: pytest.MonkeyPatch
+def test_one_that_raises_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = bench("quadratic_deep", Own, range(6), out=tmp_path / "whole", **SHORT)
+    monkeypatch.setattr(Own, "most", sorted(Own.seen[-6:])[3])
+    with pytest.raises(ZeroDivisionError, match="no step"):
+        bench("quadratic_deep", Own, range(6), out=tmp_path / "runs", **SHORT)
+    left = results.find(tmp_path / "runs", True)
+    assert len(left) == 4
+    assert same(left, [one for one in whole if one.seed in {result.seed for result in left}])
+    states = [info.state for info in runs(tmp_path / "runs")]
+    assert sorted(states) == sorted(["finished"] * len(left) + ["crashed"] * (6 - len(left)))
+    monkeypatch.setattr(Own, "most", float("inf"))
+    assert same(bench("quadratic_deep", Own, range(6), out=tmp_path / "runs", **SHORT), whole)
+
+
+@pytest.mark.parametrize("optimizer", ["LA(RAdam)", "torch.optim:Adam"])
+@pytest.mark.parametrize("problem", ["quadratic_deep", "two_d_branin"])
+def test_stopped_it_goes_on_watched_or_not(
+    optimizer: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where one call for many gives other bits, none is made."""
-    whole = bench("quadratic_deep", "SGD", [1, 2], out=tmp_path / "whole", **SHORT)
-    gradients, evaluate = Group._gradients, Group._evaluate
-
-    def rounded(self: Group, *given: Any) -> Any:
-        losses, found = gradients(self, *given)
-        return losses, tuple(one * (1 + 1e-7) for one in found)
-
-    def raised(self: Group, *given: Any) -> Any:
-        return {key: value + 1e-5 for key, value in evaluate(self, *given).items()}
-
-    for name, other in (("_gradients", rounded), ("_evaluate", raised)):
-        with monkeypatch.context() as patch:
-            patch.setattr(Group, name, other)
-            assert same(bench("quadratic_deep", "SGD", [1, 2], out=tmp_path / name, **SHORT), whole)
-    assert len(went) == 1
+    """A state is the same kind of thing on both ways."""
+    monkeypatch.setattr("cockpit.bench.run.PAUSE", 0.0)
+    told: dict[str, Any] = {"epochs": 3, "batch_size": 250, "lr": 0.01, "dtype": "float64"}
+    whole = train(problem, optimizer, out=tmp_path / "whole", **told)
+    for first, then in ((None, None), (None, "economy"), ("economy", None)):
+        out = tmp_path / f"{first}-{then}"
+        with pytest.raises(KeyboardInterrupt):
+            train(problem, optimizer, out=out, watch=first, progress=Stop(), **told)
+        rest = train(problem, optimizer, out=out, watch=then, **told)
+        assert len(rest.seconds) == 3
+        for metric, values in whole.curves.items():
+            assert rest.curves[metric] == pytest.approx(values, rel=0 if (first, then) == (None, None) else 1e-12)
 
 
 def test_many_seeds_go_in_several_groups(
     tmp_path: Path, went: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cockpit.bench.together.MOST", 2)
+    monkeypatch.setattr("cockpit.bench.packed.MOST", 2)
     found = bench("quadratic_deep", "SGD", range(5), out=tmp_path, epochs=1, batch_size=500)
-    assert went == [[0, 1], [2, 3]]
+    assert went == [[0, 1], [2, 3], [4]]
     assert [one.seed for one in found] == [0, 1, 2, 3, 4]
 
 
@@ -236,4 +252,4 @@ def test_random_state_is_left_alone(tmp_path: Path) -> None:
     before = torch.get_rng_state()
     bench("quadratic_deep", "SGD", [1, 2], out=tmp_path, **SHORT)
     assert torch.equal(before, torch.get_rng_state())
-    assert runner.groups([]) == []
+    assert packed.groups([]) == []
