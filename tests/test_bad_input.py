@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from tests.small import draw, hooks, net, sgd, step_hooks
 from torch import nn
 
 import cockpit
+from cockpit.checks import check_torch
 from cockpit.core.errors import CockpitError
 from cockpit.quantities import GradHist1d, GradHist2d, GradNorm, HessTrace, Loss, TICDiag, TICTrace
 from cockpit.utils.schedules import linear, logarithmic
@@ -286,3 +288,13 @@ def test_an_unknown_name_of_the_package() -> None:
 
 def test_every_refusal_is_a_value_error() -> None:
     assert issubclass(CockpitError, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("version", "fine"), [("2.10.1", False), ("1.13.0+cu117", False), ("2.11.0a0", True), ("3.0", True)]
+)
+def test_a_pytorch_that_is_too_old_is_named(version: str, fine: bool) -> None:
+    if fine:
+        return check_torch(version)
+    with pytest.raises(CockpitError, match=re.escape(f"PyTorch {version} is installed; cockpit needs 2.11")):
+        check_torch(version)

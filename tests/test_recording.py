@@ -356,6 +356,39 @@ def test_resuming_from_the_beginning_shows_the_new_steps(tmp_path: Path) -> None
     assert StoredRun(tmp_path / "run-2").scalar("Loss").steps.tolist() == [7, 8]
 
 
+# ---- what it says
+
+
+LINE = """
+import os, sys, torch
+from torch import nn
+import cockpit
+for name in sys.argv[1:]:
+    model = nn.Linear(3, 2)
+    cockpit.watch(model, torch.optim.SGD(model.parameters(), lr=0.1), run=None if name == "-" else name).close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("runs", "environment", "said"),
+    [
+        (["-", "-"], {}, 1),
+        (["else where/a"], {}, 1),
+        (["-"], {"COCKPIT_QUIET": "1"}, 0),
+        (["-"], {"RANK": "1"}, 0),
+    ],
+)
+def test_one_line_a_process(tmp_path: Path, runs: list[str], environment: dict[str, str], said: int) -> None:
+    (tmp_path / "train.py").write_text(LINE)
+    quiet = {"COCKPIT_QUIET": "", "COCKPIT_RUNS": "", "PYTHONPATH": str(ROOT / "src")}
+    done = python(tmp_path / "train.py", *runs, cwd=tmp_path, **(quiet | environment))
+    lines = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, len(lines)) == (0, "", said), done.stderr
+    if said:
+        assert lines[0].startswith("cockpit records to ")
+        assert lines[0].endswith("cockpit ui" if runs[0] == "-" else "cockpit ui 'else where'")
+
+
 # ---- trouble
 
 

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cockpit.checks import asked_ways, check_options, check_parts, whole
+from cockpit.checks import asked_ways, check_options, check_parts, check_torch, whole
+from cockpit.config import hyperparameters
 from cockpit.core.budget import FIRST
 from cockpit.core.errors import CockpitError
 from cockpit.core.guard import entry
@@ -35,7 +36,7 @@ from cockpit.explain import explain
 from cockpit.hooks import Hook
 from cockpit.pace import tier_of
 from cockpit.quantities import resolve
-from cockpit.recording import Recording, choose_folder
+from cockpit.recording import Recording, announce, choose_folder
 from cockpit.roster import Roster, inner_model, inner_optimizer
 from cockpit.store import StoredRun
 from cockpit.tracker import Tracker
@@ -62,6 +63,7 @@ def watch(
     grace: float = 10.0,
     run: str | Path | bool | None = None,
     name: str | None = None,
+    config: Any = None,
     batch_axis: int = 0,
     batch_size: int | Callable[..., int] | None = None,
     losses: Callable[..., Tensor] | None = None,
@@ -85,6 +87,7 @@ def watch(
         run: Folder of the run. None: ``runs/<time>-<name>``. False: in memory only. If the folder holds a run that is
             not resumed, the new one goes to ``<folder>-2``.
         name: Name of the run. None: the name of its folder, which is named after the model.
+        config: Hyperparameters to keep with the run: a dictionary, a Namespace or a dataclass.
         batch_axis: Axis of the model's inputs and outputs that counts samples.
         batch_size: Samples in each backward pass: a number, or a callable of the model's arguments. None: read from the
             inputs.
@@ -100,8 +103,10 @@ def watch(
     """
     given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
     optimizers = [inner_optimizer(entry) for entry in given]
+    check_torch(torch.__version__)
     check_parts(model, optimizers, loss_fn)
     check_options(batch_axis, batch_size, losses, scaler, step, steps)
+    settled = {} if config is None else hyperparameters(config)
     chosen = resolve(quantities)
     on_gpu = any(parameter.is_cuda for parameter in model.parameters())
     tiers = {tier_of(quantity) for quantity in chosen if not quantity.scheduled}
@@ -121,9 +126,12 @@ def watch(
     _watched[inner_model(model)] = ref(pit)
     if folder is not None:
         known = describe(model, optimizers, loss_fn, chosen, schedule, steps)
-        named = {} if name is None else {"name": str(name)}
-        pit.record(folder, known | named, step > 0 if resume is None else resume)
+        known |= {} if name is None else {"name": str(name)}
+        known |= {} if config is None else {"config": settled}
+        pit.record(folder, known, step > 0 if resume is None else resume)
     pit.name = str(name) if name is not None else pit.name if pit.folder is None else pit.folder.name
+    if pit.folder is not None:
+        announce(pit.folder)
     return pit
 
 

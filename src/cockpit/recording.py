@@ -3,8 +3,11 @@
 import logging
 import os
 import re
+import shlex
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -23,6 +26,8 @@ log = logging.getLogger("cockpit")
 
 START = "start.pt"  # the weights that Distance counts from
 START_BYTES = 256 * 2**20  # larger models do not get one
+QUIET = "COCKPIT_QUIET"  # the environment variable that keeps the line below away
+_announced: list[Path] = []  # one line a process, of its first run
 BOOKED = 2.0  # seconds from one note of the costs to the next
 
 
@@ -108,6 +113,19 @@ class Recording:
                 log.warning(
                     "%s has no starting weights from the earlier part of the run; Distance counts from here", name
                 )
+
+
+def announce(folder: Path) -> None:
+    """Say where the run lies and how to see it, once a process; quiet with ``COCKPIT_QUIET=1`` or in a further rank."""
+    quiet = os.environ.get(QUIET, "") not in ("", "0") or os.environ.get("RANK", "0") != "0"
+    if quiet or _announced:
+        return
+    _announced.append(folder)
+    with suppress(OSError, ValueError):  # no terminal, or one that is closed; no working directory
+        usual = folder.parent.absolute() == Path(os.environ.get("COCKPIT_RUNS") or "runs").absolute()
+        folder = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+        where = "" if usual else f" {shlex.quote(str(folder.parent))}"
+        print(f"cockpit records to {folder}; see it live: cockpit ui{where}", file=sys.stderr, flush=True)
 
 
 def choose_folder(run: str | Path | bool | None, name: str) -> Path | None:

@@ -12,9 +12,12 @@ import urllib.error
 import urllib.request
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from cockpit.cli import main
 from cockpit.core.errors import CockpitError
 from cockpit.dashboard import server
 from cockpit.dashboard.server import address, bind, show, start
@@ -79,6 +82,34 @@ def test_a_folder_that_does_not_exist_yet_is_said(
     assert "later does not exist yet" in capsys.readouterr().out
     server.serve(tmp_path, port=0)
     assert "does not exist" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("host", "tunnel"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)])
+def test_the_way_from_another_machine_is_said(
+    tmp_path: Path, host: str, tunnel: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports: list[int] = []
+
+    def run(folder: Path, bound: Any, token: str | None) -> None:
+        ports.append(bound.getsockname()[1])
+        bound.close()
+
+    monkeypatch.setattr(server, "run", run)
+    server.serve(tmp_path, host, port=0)
+    said = capsys.readouterr().out
+    assert (f"ssh -L {ports[0]}:localhost:{ports[0]} " in said) is tunnel
+
+
+def test_a_token_by_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str | None] = []
+    monkeypatch.setattr(server, "serve", lambda folder, host, port, token, browser: found.append(token))
+    for given in ([], ["--token"], ["--token=mine"], ["--token", "mine"]):
+        assert CliRunner().invoke(main, ["ui", str(tmp_path), *given]).exit_code == 0
+    assert found[0] is None
+    assert len(found[1] or "") > 20
+    assert found[2:] == ["mine", "mine"]
+    done = CliRunner().invoke(main, ["ui", "--token", str(tmp_path)])
+    assert (done.exit_code, "this is a folder" in done.output) == (2, True)
 
 
 def test_a_server_beside_a_training(folder: Path) -> None:

@@ -23,7 +23,7 @@ CASES: dict[str, Spoil] = {}
 ODD: dict[str, Any] = {
     "name": {"a": [1]}, "steps": "abc", "started": "yesterday", "model": "x", "quantities": 5, "cost": [1],
     "coverage": {"a": 1}, "optimizers": "no", "schedule": [], "packages": 3, "git": 7, "host": {}, "device": [],
-    "loss": {"x": 1}, "command": 4, "hyperparameters": [1],
+    "loss": {"x": 1}, "command": 4, "config": [1],
 }  # fmt: skip
 ODDER: dict[str, Any] = {
     "name": None, "steps": 10**400, "started": True, "model": {"layers": [1, "a", {"name": 5}]}, "attempts": "x",

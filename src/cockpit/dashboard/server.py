@@ -50,6 +50,12 @@ def serve(
     if port is None and bound.getsockname()[1] != PORT:
         print(f"port {PORT} is taken; using {bound.getsockname()[1]}")
     print(f"cockpit shows {folder} at {url}  (ctrl-c to stop)", flush=True)
+    if _only_here(host):
+        own = bound.getsockname()[1]
+        print(
+            f"from another machine: ssh -L {own}:localhost:{own} {socket.gethostname()}, then open that address there",
+            flush=True,
+        )
     if not folder.exists():
         print(
             f"{folder} does not exist yet; runs appear on the page as soon as a training writes them there", flush=True

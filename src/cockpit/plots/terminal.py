@@ -25,9 +25,12 @@ COLUMNS = {"run": 0, "state": 0, "step": 34, "loss": 42, "curve": 70, "started":
 NEAR = 24 * 3600.0  # seconds: a time of today needs no date
 
 
-def present(given: Path | None, json: bool, keep_on: bool) -> None:
-    """Print the run that is meant; ``keep_on``: until it ends or is interrupted, of several the newest."""
-    screen, found = console(), chosen(given)
+def present(given: Path | None, json: bool, keep_on: bool, everything: bool = False) -> None:
+    """Print the run that is meant; ``keep_on``: until it ends or is interrupted, of several the newest.
+
+    ``everything``: hidden runs, too.
+    """
+    screen, found = console(), chosen(given, everything)
     with suppress(KeyboardInterrupt):
         if isinstance(found, list) and keep_on:
             found = from_path(found[0].path)

@@ -31,7 +31,7 @@ ENTRIES: Mapping[str, Shape] = {
     "schedule": maybe(text(10_000)),
     "coverage": maybe(text(1_000_000)),
     "cost": keyed(elapsed=maybe(lambda value: isinstance(value, int | float))),
-    "hyperparameters": mapped(),
+    "config": mapped(),
 }
 
 

@@ -62,7 +62,7 @@ class Made:
                 os.rmdir(path)
 
 
-def open_folder(wanted: Path, first_step: int, resume: bool) -> Opened:
+def open_folder(wanted: Path, first_step: int, resume: bool = True) -> Opened:
     """Take the folder, or one beside it if it is in use, holds something foreign, or a run that is not resumed."""
     wish()
     reason, level = "", logging.INFO
