@@ -28,7 +28,8 @@ def _entries(value: Any) -> Mapping[Any, Any] | None:
     if is_dataclass(value):
         return {field.name: getattr(value, field.name, None) for field in fields(value)}
     if type(value).__name__ in ("Namespace", "SimpleNamespace") or callable(getattr(value, "_asdict", None)):
-        return value._asdict() if hasattr(value, "_asdict") else vars(value)
+        named: Mapping[Any, Any] = value._asdict() if hasattr(value, "_asdict") else vars(value)
+        return named
     return None
 
 

@@ -14,7 +14,7 @@ from cockpit.core.errors import CockpitError
 from cockpit.store import framed, known, lock, sqlite, sqlite_reader
 from cockpit.store.backend import UNCLOSED, Reader, Signature
 from cockpit.store.columns import Columns
-from cockpit.store.item import Attempt, News
+from cockpit.store.item import STATES, Attempt, News
 
 TOLD = 5  # entries of the metadata that are named
 PATIENCE = 10  # times as long as a failed reading took, until the next
@@ -181,7 +181,7 @@ class Contents:
         pulse = self.pulse
         if found and pulse is not None and pulse.attempt == found[-1].id and found[-1].state is None:
             found[-1] = replace(found[-1], reached=pulse.reached, lost=pulse.lost)
-        if found and found[-1].state is None and self.state in ("finished", "crashed"):
+        if found and found[-1].state is None and self.state in STATES:
             found[-1] = replace(found[-1], state=self.state, reason=self.reason)
         return found
 
