@@ -75,7 +75,7 @@ class StoredRun:
 
     @property
     def state(self) -> str:
-        """``"running"``, ``"finished"``, ``"ended"`` (without close), ``"crashed"``, ``"stale"`` or ``"unreadable"``."""
+        """``"running"``, ``"finished"``, ``"ended"`` without close, ``"crashed"``, ``"stale"`` or ``"unreadable"``."""
         return self._contents.state
 
     @property
