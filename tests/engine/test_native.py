@@ -211,7 +211,7 @@ def test_they_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = build._built()
     assert first.is_relative_to(tmp_path)
-    assert [path.name for path in first.parent.iterdir()] == [first.name]
+    assert {path.name for path in first.parent.iterdir()} == {first.name, first.with_suffix(".sum").name}
     written = first.stat().st_mtime_ns
     assert build._built() == first
     assert first.stat().st_mtime_ns == written
@@ -230,7 +230,7 @@ def test_what_earlier_versions_compiled_is_removed_when_it_is_old(
     for file in (old, other):
         os.utime(file, (0, 0))
     built = build._built()
-    assert sorted(folder.iterdir()) == sorted([built, recent, other])
+    assert sorted(folder.iterdir()) == sorted([built, built.with_suffix(".sum"), recent, other])
 
 
 def test_a_damaged_file_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,10 +241,32 @@ def test_a_damaged_file_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.Mon
     assert build._loaded(made).pack
 
 
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert build._folder() == tmp_path / "cockpit"
+    (tmp_path / "cockpit").chmod(0o777)
+    assert build._folder() != tmp_path / "cockpit"
+
+
+@pytest.mark.parametrize("size", [0, 100, 4096, 60_000])
+def test_a_file_that_was_cut_short_does_not_end_the_process(tmp_path: Path, size: int) -> None:
+    environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path)}
+    assert run("print(native.problem())", tmp_path, **environment) == "None\n"
+    (made,) = (tmp_path / "cockpit").glob("loops-*.so")
+    made.write_bytes(made.read_bytes()[:size])
+    assert run("print(native.problem())", tmp_path, **environment) == "None\n"
+
+
 def test_a_file_of_somebody_else_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = tmp_path / "loops.so"
     foreign.write_bytes(b"")
+    foreign.chmod(0o700)
+    assert not build._trusted(foreign), "without a checksum"
+    foreign.with_suffix(".sum").write_text(build._digest(foreign))
     assert build._trusted(foreign)
+    foreign.chmod(0o722)
+    assert not build._trusted(foreign), "others may write it"
+    foreign.chmod(0o700)
     monkeypatch.setattr(build.os, "getuid", lambda: foreign.stat().st_uid + 1)
     assert not build._trusted(foreign)
 

@@ -15,6 +15,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from cockpit.core.writing import whole
+
 log = logging.getLogger("cockpit")
 SOURCES = sorted(Path(__file__).parent.glob("*.[ch]"))
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared")
@@ -57,6 +59,8 @@ def problem() -> str | None:
     return None if library() is not None else _problems[0]
 
 
+OTHERS = 0o022  # the right of anybody else to write
+SUM = ".sum"  # beside the library: its checksum
 _problems: list[str] = []
 
 
@@ -103,15 +107,34 @@ def _folder() -> Path:
     folder = Path(base) / "cockpit"
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid():
+        found = folder.stat()
+        if os.access(folder, os.W_OK) and found.st_uid == os.getuid() and not found.st_mode & OTHERS:
             return folder
     return Path(tempfile.mkdtemp(prefix="cockpit-"))  # this process only
 
 
 def _trusted(path: Path) -> bool:
+    """Whether it is ours and whole: the loader ends the process on a file that was cut short."""
     with suppress(OSError):
-        return path.stat().st_uid == os.getuid()
+        found = path.stat()
+        mine = found.st_uid == os.getuid() and not found.st_mode & OTHERS
+        return mine and path.with_suffix(SUM).read_text(errors="replace") == _digest(path)
     return False
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _placed(part: Path, target: Path) -> None:
+    """Put a file where others load it, once all of it is on the disk; its checksum beside it."""
+    part.chmod(0o700)
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    digest = _digest(part)
+    part.replace(target)
+    with whole(target.with_suffix(SUM)) as beside:
+        beside.write_text(digest)
 
 
 def _compile(target: Path) -> None:
@@ -124,7 +147,7 @@ def _compile(target: Path) -> None:
             for extra in TUNING:
                 problem = _linked([compiler, *FLAGS, *extra], Path(folder), part)
                 if problem is None:
-                    part.replace(target)  # at once, for others who are about to load it
+                    _placed(part, target)
                     _tidy(target)
                     return
         raise LookupError(f"{compiler} failed: {(problem or 'it said nothing')[:300]}")
@@ -138,6 +161,7 @@ def _tidy(newest: Path) -> None:
         with suppress(OSError):
             if other != newest and time.time() - other.stat().st_atime > UNUSED:
                 other.unlink()
+                other.with_suffix(SUM).unlink(missing_ok=True)
 
 
 def _linked(command: list[str], folder: Path, target: Path) -> str | None:
