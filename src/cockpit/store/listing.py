@@ -78,7 +78,10 @@ def _search(root: Path) -> Iterator[tuple[str, str]]:
     found = list(_below((str(root.absolute()), ""), links))
     yield from found
     there = {os.path.realpath(place) for place, _ in found} if links else set()
+    here = os.path.join(os.path.realpath(root), "")
     for link in links:
+        if here.startswith(os.path.join(os.path.realpath(link[0]), "")):
+            continue  # it leads back
         for place, ident in _below(link, [], LINKED):
             real = os.path.realpath(place)
             if real not in there:
