@@ -62,14 +62,12 @@ def serve(
 
 
 def _advice(bound: socket.socket, host: str) -> list[str]:
-    """How to read the page from elsewhere: a tunnel, where somebody is logged in over SSH; what plain HTTP lets see."""
+    """How to read the page from elsewhere: through a tunnel; what plain HTTP lets others see."""
     port = bound.getsockname()[1]
     tunnel = f"ssh -L {port}:localhost:{port} {socket.gethostname()}"
     if not _only_here(host):
         return [f"this is plain HTTP: others on the network can read along; safer without --host, through {tunnel}"]
-    if os.environ.get("SSH_CONNECTION"):
-        return [f"to read it on your own machine, run there: {tunnel}  and open http://localhost:{port}/"]
-    return []
+    return [f"from another machine: {tunnel}  then open http://localhost:{port}/ there"]
 
 
 def show(url: str) -> None:

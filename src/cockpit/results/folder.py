@@ -10,6 +10,7 @@ from os import walk
 from pathlib import Path
 from typing import Any
 
+from cockpit.core import reading
 from cockpit.core.errors import CockpitError
 from cockpit.core.plain import plain
 from cockpit.core.writing import refusing, whole
@@ -20,6 +21,7 @@ from cockpit.results.sweeps.results import results as swept
 
 NAME = "result.json"
 FORMAT = 1  # of the file
+LARGEST = 256 << 20  # bytes
 
 _TEXTS = ("problem", "optimizer", "schedule", "source")
 _OPTIONAL = ("code", "problem_code")  # texts that may be absent
@@ -51,16 +53,19 @@ def read(path: Path | str) -> Result:
     """Read one result: a file of ours or of DeepOBS, or the folder that holds our file."""
     file = _file(Path(path))
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = reading.parsed(reading.content(file, LARGEST), LARGEST, most=None)
+    except reading.Refused as error:
+        raise CockpitError(f"{file} cannot be read: {error}; the run may have to be repeated") from error
     except OSError as error:
         raise CockpitError(f"{file} cannot be read: {error.strerror or error}; give the folder of a result") from error
-    except ValueError as error:
-        raise CockpitError(f"{file} is not JSON ({error}); the run may have to be repeated") from error
     if not isinstance(data, dict):
         raise CockpitError(f"{file} holds a {type(data).__name__}, not a result")
-    if deepobs.is_result(data):
-        return deepobs.result(data, file)
-    return _result(data, file)
+    try:
+        return deepobs.result(data, file) if deepobs.is_result(data) else _result(data, file)
+    except CockpitError:
+        raise
+    except Exception as error:  # an entry of a kind that nobody thought of
+        raise CockpitError(f"{file} is no result: {type(error).__name__}: {error}") from error
 
 
 def find(folder: Path | str, batch_losses: bool = False) -> Found:
