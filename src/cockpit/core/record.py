@@ -1,8 +1,6 @@
 """One measured value: where the measuring side and the reading side meet."""
 
-from collections.abc import Iterable, Mapping
-from functools import partial
-from itertools import repeat
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from cockpit.core.kinds import Kind
@@ -22,14 +20,3 @@ class Record(NamedTuple):
     value: Any
     reason: str | None = None
     details: Mapping[str, Any] = _NO_DETAILS
-
-
-def records(
-    steps: Iterable[int], name: str, kind: Kind, values: Iterable[Any], details: Iterable[Mapping[str, Any]] | None
-) -> list[Record]:
-    """The defined values of one quantity at several steps."""
-    more = repeat(_NO_DETAILS) if details is None else details
-    return list(map(_of_fields, zip(steps, repeat(name), repeat(kind), values, repeat(None), more, strict=False)))
-
-
-_of_fields = partial(tuple.__new__, Record)  # thrice as fast as a call of the class
