@@ -147,18 +147,6 @@ def test_memory_is_shared_by_layers_of_other_shapes_and_precisions() -> None:
     assert scratch.take("formed", (6, 5), single.double()).dtype is torch.float64
 
 
-def test_gradients_that_are_kept_are_not_written_over() -> None:
-    """Memory that was lent for one layer is not there for the next."""
-    scratch = Scratch()
-    one, other = (Factored((3, 4), draw(5, 1, 2, 3), draw(5, 1, 2, 4)) for _ in range(2))
-    kept = torch.empty(5, 12, dtype=one.dtype)
-    for _ in chunks(one, 24, scratch, kept):
-        pass
-    formed = torch.cat([g.clone() for _, g in chunks(other, 24, scratch)])
-    for form, found in ((one, kept), (other, formed)):
-        assert torch.allclose(found.view(5, 3, 4), form.row[:, 0].mT @ form.col[:, 0])
-
-
 FORMS = {
     "outer": lambda: factored(1),
     "factored": factored,

@@ -4,7 +4,6 @@ Letters: N samples, G groups, T positions, O rows and I columns of the weight se
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
@@ -21,13 +20,6 @@ class Scratch:
 
     def __init__(self) -> None:
         self._held: dict[tuple[object, ...], Tensor] = {}
-        self._lent: dict[str, Tensor] = {}
-
-    def lend(self, name: str, memory: Tensor | None) -> None:
-        """Use this memory from now on, which someone else will read; None: no longer."""
-        self._lent.pop(name, None)
-        if memory is not None:
-            self._lent[name] = memory
 
     def take(self, name: str, shape: tuple[int, ...], like: Tensor, zeros: bool = False) -> Tensor:
         """Return memory for ``shape`` in the precision of statistics; with what was left in it, at first anything.
@@ -35,7 +27,7 @@ class Scratch:
         ``zeros``: at first these; nobody is given the same memory in another shape, but for the first axis.
         """
         key = name, wide_type(like.dtype), like.device, shape[1:] if zeros else None
-        held = self._lent.get(name, self._held.get(key))
+        held = self._held.get(key)
         if held is not None and held.shape == shape:
             return held
         if held is None or held.numel() < prod(shape):
@@ -118,8 +110,7 @@ class Convolved:
         scratch = scratch or Scratch()
         halves = self.response.is_cuda and self.response.dtype in HALF and self.response.dtype == self.signal.dtype
         row, col = self.factors(begin, end, scratch, halves)
-        with as_convolutions(row):
-            return product(row, col.mT, self.factor, scratch).view(end - begin, *self.shape)
+        return product(row, col.mT, self.factor, scratch).view(end - begin, *self.shape)
 
     def factors(self, begin: int, end: int, scratch: Scratch, as_they_are: bool = False) -> tuple[Tensor, Tensor]:
         """Return the matrices [n * G, O / G, T] and [n * G, I, T] whose product is g_n, without the factor.
@@ -293,32 +284,6 @@ def product(left: Tensor, right: Tensor, factor: float, scratch: Scratch) -> Ten
     return formed.baddbmm_(left, right, beta=0, alpha=factor)
 
 
-def convolutions_round() -> bool:
-    """Whether convolutions on this GPU may round their inputs to ten bits."""
-    try:
-        return bool(torch.backends.cudnn.allow_tf32)
-    except RuntimeError:  # set by torch's newer names for it, which the older one cannot be asked beside
-        return True
-
-
-@contextmanager
-def as_convolutions(tensor: Tensor) -> Iterator[None]:
-    """While a step is recorded, let products round their inputs as the user's own convolutions on this GPU do.
-
-    The setting is one for the whole process; so it is changed only then, and never at ordinary steps.
-    """
-    matmul = torch.backends.cuda.matmul
-    recording = tensor.is_cuda and torch.cuda.is_current_stream_capturing()
-    if not recording or not convolutions_round() or matmul.allow_tf32:
-        yield
-        return
-    matmul.allow_tf32 = True
-    try:
-        yield
-    finally:
-        matmul.allow_tf32 = False
-
-
 def scale(form: AnyForm, factor: float) -> AnyForm:
     """Multiply by a number; factors are only told, the data is not touched."""
     if factor == 1:
@@ -345,13 +310,8 @@ def widened(form: AnyForm) -> AnyForm:
     return Dense(wide(form.value))
 
 
-def chunks(
-    form: AnyForm, limit: int = CHUNK, scratch: Scratch | None = None, into: Tensor | None = None
-) -> Iterator[tuple[int, Tensor]]:
-    """Form g_n for a few samples at a time: yields (first sample, [n, D]), gone when the next one is asked for.
-
-    ``into``: where products of factors are left, [N, D].
-    """
+def chunks(form: AnyForm, limit: int = CHUNK, scratch: Scratch | None = None) -> Iterator[tuple[int, Tensor]]:
+    """Form g_n for a few samples at a time: yields (first sample, [n, D]), gone when the next one is asked for."""
     if isinstance(form, Dense):
         limit = max(limit, 4 * CHUNK)  # it is there already
     scratch = scratch or Scratch()
@@ -359,9 +319,7 @@ def chunks(
     step = -(-form.samples // max(1, -(-form.samples // most)))  # chunks of nearly equal size
     for begin in range(0, form.samples, step):
         end = min(form.samples, begin + step)
-        scratch.lend("formed", None if into is None else into[begin:end])
         yield begin, form.form(begin, end, scratch).reshape(end - begin, -1)
-    scratch.lend("formed", None)
 
 
 def combine(forms: list[Form]) -> AnyForm:

@@ -181,10 +181,6 @@ class Recorder:
             if name in self._marks
         )
 
-    def gradient_is_untouched(self) -> bool:
-        """Whether :attr:`gradient` is still what the backward passes made it: the user may clip in place."""
-        return bool(self._marks) and self._untouched()
-
     def _restart(self) -> None:
         """The user cleared the gradients: what came before does not count."""
         cleared = all(p.grad is None or not bool(p.grad.any()) for p in self.parameters.values())
