@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LONGEST = 200  # characters of somebody else's error
+
 
 class CockpitError(ValueError):
     """A wrong input; the message says what was given and what to give instead."""
@@ -22,5 +24,8 @@ def unknown(what: str, given: object, known: Iterable[str]) -> CockpitError:
 
 
 def why(error: Exception) -> str:
-    """The reason of an undefined value as it stands, or what went wrong while measuring."""
-    return str(error) if isinstance(error, Undefined) else f"{type(error).__name__}: {error}"
+    """The reason of an undefined value as it stands, or in a line what went wrong while measuring."""
+    if isinstance(error, Undefined):
+        return str(error)
+    lines = f"{type(error).__name__}: {error}".splitlines()
+    return lines[0] if len(lines[0]) <= LONGEST else lines[0][: LONGEST - 3] + "..."
