@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+os.environ.setdefault("COCKPIT_QUIET", "1")  # the first test that watches would print a line
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, and for programs that tests start
 # On some virtual machines the processor says that it multiplies tiles (AMX) and does not: torch's own products in half
 # precision crash there, and with them all that follow.

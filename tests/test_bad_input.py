@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from cockpit.checks import check_torch
 from tests.small import draw, hooks, net, sgd, step_hooks
 from torch import nn
 
@@ -304,3 +306,13 @@ def test_an_unknown_name_of_the_package() -> None:
 
 def test_every_refusal_is_a_value_error() -> None:
     assert issubclass(CockpitError, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("version", "fine"), [("2.10.1", False), ("1.13.0+cu117", False), ("2.11.0a0", True), ("3.0", True)]
+)
+def test_a_pytorch_that_is_too_old_is_named(version: str, fine: bool) -> None:
+    if fine:
+        return check_torch(version)
+    with pytest.raises(CockpitError, match=re.escape(f"PyTorch {version} is installed; cockpit needs 2.11")):
+        check_torch(version)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import shutil
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,10 @@ from torch import nn
 import cockpit
 from cockpit.core.errors import CockpitError
 from cockpit.core.histogram import Histogram
+from cockpit.dashboard.api import ANSWERS
+from cockpit.dashboard.fleet import Fleet
+from cockpit.dashboard.query import Query
+from cockpit.plots.summary import summary
 from cockpit.store import StoredRun, runs
 from cockpit.tracking.recording import choose_folder
 
@@ -207,9 +213,9 @@ for step in range(5):
 @pytest.mark.parametrize(
     ("end", "code", "state", "reason"),
     [
-        ("pass", 0, "finished", None),
-        ("if step == 2: raise ZeroDivisionError('oh')", 1, "crashed", "ZeroDivisionError: oh"),
-        ("if step == 2: sys.exit(3)", 3, "finished", None),
+        ("pass", 0, "ended", "ended without close"),
+        ("if step == 2: raise ZeroDivisionError('oh')", 1, "crashed", "ended without close: ZeroDivisionError: oh"),
+        ("if step == 2: sys.exit(3)", 3, "ended", "ended without close"),
     ],
 )
 def test_a_run_that_nobody_closes(tmp_path: Path, end: str, code: int, state: str, reason: str | None) -> None:
@@ -219,6 +225,79 @@ def test_a_run_that_nobody_closes(tmp_path: Path, end: str, code: int, state: st
     run = StoredRun(tmp_path / "run")
     assert (run.state, run.reason) == (state, reason)
     assert len(run.scalar("Loss")) == (5 if code == 0 else 3)
+
+
+MANY = """
+import gc, os, signal, sys, time, torch
+from torch import nn
+import cockpit
+
+def parts():
+    model = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))
+    return model, torch.optim.SGD(model.parameters(), lr=0.05), nn.CrossEntropyLoss()
+
+def train(model, optimizer, loss_fn, steps=100):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss_fn(model(torch.randn(8, 8)), torch.randint(3, (8,))).backward()
+        optimizer.step()
+
+def main():
+    model, optimizer, loss_fn = parts()
+    pit = cockpit.watch(model, optimizer, loss_fn, every=1, run=sys.argv[1])
+    train(model, optimizer, loss_fn)
+    {inside}
+main()
+{after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "after", "code"),
+    [
+        ("pass", "", 0),
+        ("pass", "gc.collect(); time.sleep(1); os._exit(0)", 0),
+        ("signal.raise_signal(signal.SIGINT)", "", -2),
+        ("loss_fn(model(torch.randn(8, 8)), torch.randint(3, (8,))).backward()", "", 0),  # half a step more
+        ("time.sleep(0.6); os.kill(os.getpid(), signal.SIGTERM); time.sleep(9)", "", -15),
+        ("time.sleep(0.6); os.kill(os.getpid(), signal.SIGKILL)", "", -9),
+        ("time.sleep(0.6); os._exit(0)", "", 0),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_nothing_that_was_tracked_is_lost(tmp_path: Path, inside: str, after: str, code: int) -> None:
+    (tmp_path / "train.py").write_text(MANY.format(inside=inside, after=after))
+    done = python(tmp_path / "train.py", tmp_path / "run", cwd=tmp_path, PYTHONPATH=str(ROOT / "src"))
+    assert done.returncode == code, done.stderr
+    run = StoredRun(tmp_path / "run")
+    assert run.scalar("Loss").steps.tolist() == list(range(100))
+    assert run.state != "finished"
+    assert str(run.reason).startswith("ended without close")
+    assert (run.step, run.metadata["lost"]) == (99, 0)
+
+
+def test_a_step_is_on_disk_soon_though_none_follows(tmp_path: Path) -> None:
+    model, loss_fn = net(), nn.CrossEntropyLoss()
+    optimizer = sgd(model)
+    with watch(model, optimizer, loss_fn, every=1, run=tmp_path / "run"):
+        train(model, optimizer, loss_fn, draw(*[8] * 40))
+        end = time.monotonic() + 5.0
+        while len(StoredRun(tmp_path / "run").scalar("Loss")) < 40:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("steps", [1, 20, 777])
+def test_the_last_step_is_the_last_step_everywhere(tmp_path: Path, steps: int) -> None:
+    model, loss_fn = net(), nn.CrossEntropyLoss()
+    optimizer = sgd(model)
+    with watch(model, optimizer, loss_fn, every=100, run=tmp_path / "run"):
+        train(model, optimizer, loss_fn, draw(*[4] * steps))
+    run, (info,) = StoredRun(tmp_path / "run"), runs(tmp_path)
+    assert {run.step, info.step, summary(run)["step"], steps - 1} == {steps - 1}
+    fleet = Fleet(tmp_path)
+    assert ANSWERS["runs"](fleet, Query())["runs"][0]["step"] == steps - 1
+    assert ANSWERS["deck"](fleet, Query(runs=("run",)))["runs"][0]["step"] == steps - 1
 
 
 # ---- continued
@@ -262,10 +341,52 @@ def test_a_start_that_was_never_kept_is_said(tmp_path: Path, caplog: pytest.LogC
     assert StoredRun(tmp_path / "run").output()[5]["Distance"] == dict.fromkeys(dict(net().named_parameters()), 0.0)
 
 
-def test_starting_over_in_the_same_folder_shows_the_new_run(tmp_path: Path) -> None:
+def test_starting_over_in_the_same_folder_keeps_both_runs(tmp_path: Path) -> None:
     trained(tmp_path / "run", steps=6)
     trained(tmp_path / "run", steps=2)
+    assert StoredRun(tmp_path / "run").scalar("Loss").steps.tolist() == [0, 1, 2, 3, 4, 5]
+    assert StoredRun(tmp_path / "run-2").scalar("Loss").steps.tolist() == [0, 1]
+
+
+def test_resuming_from_the_beginning_shows_the_new_steps(tmp_path: Path) -> None:
+    trained(tmp_path / "run", steps=6)
+    trained(tmp_path / "run", steps=2, resume=True)
     assert StoredRun(tmp_path / "run").scalar("Loss").steps.tolist() == [0, 1]
+    trained(tmp_path / "run", steps=2, first=7, resume=False)
+    assert StoredRun(tmp_path / "run-2").scalar("Loss").steps.tolist() == [7, 8]
+
+
+# ---- what it says
+
+
+LINE = """
+import os, sys, torch
+from torch import nn
+import cockpit
+for name in sys.argv[1:]:
+    model = nn.Linear(3, 2)
+    cockpit.watch(model, torch.optim.SGD(model.parameters(), lr=0.1), run=None if name == "-" else name).close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("runs", "environment", "said"),
+    [
+        (["-", "-"], {}, 1),
+        (["else where/a"], {}, 1),
+        (["-"], {"COCKPIT_QUIET": "1"}, 0),
+        (["-"], {"RANK": "1"}, 0),
+    ],
+)
+def test_one_line_a_process(tmp_path: Path, runs: list[str], environment: dict[str, str], said: int) -> None:
+    (tmp_path / "train.py").write_text(LINE)
+    quiet = {"COCKPIT_QUIET": "", "COCKPIT_RUNS": "", "PYTHONPATH": str(ROOT / "src")}
+    done = python(tmp_path / "train.py", *runs, cwd=tmp_path, **(quiet | environment))
+    lines = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, len(lines)) == (0, "", said), done.stderr
+    if said:
+        assert lines[0].startswith("cockpit records to ")
+        assert lines[0].endswith("cockpit ui" if runs[0] == "-" else "cockpit ui 'else where'")
 
 
 # ---- trouble

@@ -11,8 +11,9 @@ _HOMES = {
     "CockpitPlotter": "plots.plotter",
     "configuration": "utils.configuration",
     "open_run": "run",
+    "CockpitError": "core.errors",
 }
-__all__ = ["Cockpit", "CockpitPlotter", "__version__", "configuration", "extend", "open_run", "watch"]
+__all__ = ["Cockpit", "CockpitError", "CockpitPlotter", "__version__", "configuration", "extend", "open_run", "watch"]
 try:
     __version__ = version("cockpit-deck")
 except PackageNotFoundError:  # a source tree that is not installed
@@ -21,5 +22,18 @@ except PackageNotFoundError:  # a source tree that is not installed
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"cockpit.{_HOMES[name]}"), name)
+        return getattr(_loaded(_HOMES[name]), name)
     raise AttributeError(f"module 'cockpit' has no attribute {name!r}")
+
+
+def _loaded(home: str) -> Any:
+    """Import a module; PyTorch is never installed along, so that no install replaces the user's."""
+    try:
+        return import_module(f"cockpit.{home}")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        message = (
+            "cockpit measures with PyTorch 2.11 or later, which is not installed: see https://pytorch.org/get-started"
+        )
+        raise ImportError(message, name="torch") from error

@@ -2,6 +2,7 @@
 
 import io
 import os
+import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from cockpit import __version__
 from cockpit.bench.commands import bench
 from cockpit.core.errors import CockpitError
 
+MADE_UP = "\0"  # no shell can give this
 RUN = "RUN: the folder of a run, the database file in it, or a JSON log of the original Cockpit."
 
 
@@ -34,7 +36,8 @@ class Commands(click.Group):
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
+        """Run the command; what it watches it announces itself."""
+        os.environ.setdefault("COCKPIT_QUIET", "1")
         with _answering():
             return super().invoke(ctx)
 
@@ -102,11 +105,55 @@ def demo(steps: int, seed: int, run: Path | None, page: bool, browser: bool) -> 
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--follow", "-f", is_flag=True, help="Update until the run ends; in a folder, the newest run.")
-def show(run: Path | None, as_json: bool, follow: bool) -> None:
+@click.option("--all", "everything", is_flag=True, help="List hidden runs, too.")
+def show(run: Path | None, as_json: bool, follow: bool, everything: bool) -> None:
     """Show a run in the terminal."""
     from cockpit.plots.terminal import present
 
-    present(run, as_json, follow)
+    present(run, as_json, follow, everything)
+
+
+@main.group()
+def runs() -> None:
+    """Hide, rename or delete runs."""
+
+
+@runs.command()
+@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+def hide(names: tuple[str, ...]) -> None:
+    """Leave runs out of lists; nothing is removed."""
+    from cockpit.plots.curating import hide as leave_out
+
+    leave_out(names, True, click.echo)
+
+
+@runs.command()
+@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+def unhide(names: tuple[str, ...]) -> None:
+    """List hidden runs again."""
+    from cockpit.plots.curating import hide as leave_out
+
+    leave_out(names, False, click.echo)
+
+
+@runs.command()
+@click.argument("run")
+@click.argument("name")
+def rename(run: str, name: str) -> None:
+    """Give RUN another NAME; its folder keeps its own."""
+    from cockpit.plots.curating import rename as call
+
+    call(run, name, click.echo)
+
+
+@runs.command(epilog="Only what cockpit wrote is deleted; other files in the folder stay.")
+@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def delete(names: tuple[str, ...], yes: bool) -> None:
+    """Delete runs, after asking."""
+    from cockpit.plots.curating import delete as remove
+
+    remove(names, (lambda question: True) if yes else click.confirm, click.echo)
 
 
 @main.command(epilog=f"{RUN} Several runs go into the same figure, each in its colour.")
@@ -160,14 +207,23 @@ def export(run: Path, target: str, out: Path | None, force: bool) -> None:
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; default: the first free port from 6180 on.")
-@click.option("--token", help="Password of the page; created if other machines can reach it.")
+@click.option(
+    *("--token", "token"),
+    is_flag=False,
+    flag_value=MADE_UP,
+    metavar="[=TOKEN]",
+    help="Protect the page: with this password, or with one that is made up. Always so if other machines can reach it.",
+)
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 def ui(folder: Path | None, host: str, port: int | None, token: str | None, browser: bool) -> None:
     """Serve the live page of a folder of runs."""
     from cockpit.dashboard.server import serve
     from cockpit.plots.reading import runs_folder
 
-    serve(runs_folder(folder), host, port, token, browser)
+    if token is not None and folder is None and Path(token).is_dir():
+        raise CockpitError(f"--token {token}: this is a folder; give it first, or write --token=TOKEN")
+    chosen = secrets.token_urlsafe(18) if token == MADE_UP else token
+    serve(runs_folder(folder), host, port, chosen, browser)
 
 
 main.add_command(bench)

@@ -50,7 +50,9 @@ class Run:
 
     @property
     def state(self) -> str:
-        """``"running"``, ``"finished"``, ``"crashed"``, ``"stale"`` (no sign of life), or ``"log"`` for a JSON log."""
+        """``"running"``, ``"finished"``, ``"ended"`` (without close), ``"crashed"``, ``"stale"`` (no sign of life),
+        ``"unreadable"``, or ``"log"`` for a JSON log.
+        """
         return self._source.state
 
     @property

@@ -90,7 +90,7 @@ def test_all_options(cockpit: Callable[..., Result], tmp_path: Path) -> None:
         ("run quadratic_deep --set momentum", "momentum"),
         ("run quadratic_deep --lr 0.1 --set lr=0.2", "lr is given twice, as 0.1 and 0.2"),
         ("run quadratic_deep --batch-size 5000", "batch size 5000: the train data have 1000 samples"),
-        ("run quadratic_deep --schedule linear", "unknown schedule 'linear'"),
+        ("run quadratic_deep --schedule straight", "unknown schedule 'straight'"),
         ("run quadratic_deep --amp fp16 --device cpu", "fp16 needs a CUDA device"),
         ("run quadratic_deep --label-leak", "quadratic_deep has no variant label_leak: it is for cifar100_"),
         ("run mnist_mlp --hessian 3", "mnist_mlp has no variant hessian: it is for quadratic_deep"),

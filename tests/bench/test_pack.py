@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau, StepLR
 
-from cockpit.bench import packs, precision
+from cockpit.bench import modes, packs, precision
 from cockpit.bench.optimizers import choose, named
 from cockpit.bench.plan import Plan, make_plan
 from cockpit.bench.rates import Rates
@@ -22,7 +22,7 @@ from cockpit.bench.seeds import epoch_generators, model_seed, train_eval_generat
 from cockpit.problems._base import Batches, Place, Variant
 from cockpit.results.result import Result
 
-TRAINABLE = [name for name in named() if name not in ("Muon", "SparseAdam")]  # vectors, with dense gradients
+TRAINABLE = [name for name in named() if name != "SparseAdam"]  # which takes sparse gradients alone
 METRICS = ("train_loss", "valid_loss", "test_loss")
 
 
@@ -36,6 +36,25 @@ class Replacing(torch.optim.Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 parameter.data = parameter.data - group["lr"] * parameter.grad / parameter.grad.norm()
+
+
+class Elsewhere(torch.optim.SGD):
+    """Is judged half a step before where it is trained."""
+
+    def train(self) -> None:
+        self._move(-0.5)
+
+    def eval(self) -> None:
+        self._move(0.5)
+
+    @torch.no_grad()
+    def _move(self, share: float) -> None:
+        for group in self.param_groups:
+            if group.setdefault("train_mode", True) != (share < 0):
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        parameter += share * group["lr"] * parameter.grad
+            group["train_mode"] = share < 0
 
 
 def plans(problem: str, optimizer: Any, seeds: Sequence[int], **options: Any) -> list[Plan]:
@@ -62,7 +81,9 @@ def alone(plan: Plan) -> tuple[dict[str, list[float]], list[float]]:
 
     def judged(batches: Batches, generator: torch.Generator | None = None) -> float:
         with torch.no_grad():
-            found = [plan.problem.losses(model(x), y).mean().item() for x, y in batches.epoch(size, generator)]
+            modes.begin(optimizer)
+            with modes.judging(optimizer):
+                found = [plan.problem.losses(model(x), y).mean().item() for x, y in batches.epoch(size, generator)]
         return statistics.fmean(found)
 
     def judge() -> dict[str, float]:
@@ -121,6 +142,8 @@ def test_every_optimizer(name: str) -> None:
         choose("torch.optim:SGD", momentum=0.9, weight_decay=0.1, dampening=0.1),
         choose("torch.optim:Adam", amsgrad=True, weight_decay=0.1),
         choose(Replacing, lr=0.5),
+        choose(Elsewhere, lr=1e-3),
+        choose("ScheduleFreeAdamW", lr=0.1, weight_decay=0.1),
     ],
     ids=lambda choice: choice.name,
 )

@@ -210,7 +210,7 @@ def test_one_that_raises_leaves_the_others(tmp_path: Path, monkeypatch: pytest.M
     assert same(bench("quadratic_deep", Own, range(6), out=tmp_path / "runs", **SHORT), whole)
 
 
-@pytest.mark.parametrize("optimizer", ["LA(RAdam)", "torch.optim:Adam"])
+@pytest.mark.parametrize("optimizer", ["LA(RAdam)", "ScheduleFreeAdamW", "torch.optim:Adam"])
 @pytest.mark.parametrize("problem", ["quadratic_deep", "two_d_branin"])
 def test_stopped_it_goes_on_watched_or_not(
     optimizer: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

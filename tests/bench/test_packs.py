@@ -156,8 +156,21 @@ def test_a_run_that_raises_leaves_its_pack() -> None:
         assert one.error.__traceback__ is not None
 
 
+class Leaving(Drawing):
+    def step(self, closure: Any = None) -> None:
+        if self.steps == 3:
+            raise SystemExit("enough")
+        super().step()
+
+
+def test_an_optimizer_that_ends_the_process() -> None:
+    (one,) = packs.train([make_plan("quadratic_deep", Leaving, seed=1, epochs=1)])
+    assert isinstance(one, Failed)
+    assert isinstance(one.error, SystemExit)
+
+
 def test_a_setting_that_is_refused() -> None:
-    plan = make_plan("quadratic_deep", "AdamW", seed=1, epochs=1)
+    plan = make_plan("quadratic_deep", "Adamax", seed=1, epochs=1)
     wrong = replace(plan, choice=replace(plan.choice, hyperparameters={"lr": -1.0}))
     one, other = packs.train([wrong, plan])
     assert isinstance(one, Failed)
@@ -212,12 +225,13 @@ def test_a_machine_whose_products_depend_on_their_number(monkeypatch: pytest.Mon
     """There each row is multiplied in a call of its own."""
     plans = some("quadratic_deep", "SGD", 5, "float32")
     whole = [bits(one) for one in packs.train(plans)]
-    products = rows._products
+    multiply = rows._multiply
 
-    def rounded(own: Tensor, matrix: Tensor) -> Tensor:
-        return products(own, matrix) * (1 + 1e-6 * (len(own) > 1))
+    def rounded(own: Tensor, matrix: Tensor, out: Tensor) -> None:
+        multiply(own, matrix, out)
+        out *= 1 + 1e-6 * (len(own) > 1)
 
-    monkeypatch.setattr(rows, "_products", rounded)
+    monkeypatch.setattr(rows, "_multiply", rounded)
     rows._steady.cache_clear()
     try:
         assert [bits(one) for one in packs.train(plans)] == whole

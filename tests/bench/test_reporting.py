@@ -172,6 +172,8 @@ def test_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked["hyperparameters"]["beta1"] == 0.8
     said = call("runtime", "Adam", "--runs", "1").output  # which has no deviation
     assert said == "Adam trains mnist_mlp in 1.23 times the time of SGD (a single run each)\n"
+    told = json.loads(call("runtime", "Adam", "--json").output)
+    assert told == {"optimizer": "Adam", "problem": "mnist_mlp", "runs": 5, "ratio": 1.234, "std": 0.056}
     assert "lr is given twice" in call("runtime", "Adam", "--lr", "1", "--set", "lr=2", code=2).output
 
 

@@ -112,6 +112,7 @@ def stopping(after: int) -> Callable[[Tensor, Tensor], Tensor]:
         ("Adam", {"schedule": partial(torch.optim.lr_scheduler.StepLR, step_size=1, gamma=0.5)}),
         ("AMSGrad", {"schedule": partial(torch.optim.lr_scheduler.MultiStepLR, milestones=[1, 3], gamma=0.5)}),
         ("LBFGS", {}),
+        ("ScheduleFreeAdamW", {}),
     ],
 )
 def test_stopped_and_continued(tmp_path: Path, optimizer: str, options: dict[str, Any], watch: str | None) -> None:

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+import torch
 
 from cockpit.bench.schedules import factors, label, schedule
 from cockpit.core.errors import CockpitError
@@ -96,3 +97,24 @@ def test_wrong_input(chosen: Any, message: str) -> None:
 def test_wrong_epochs(epochs: Any) -> None:
     with pytest.raises(CockpitError, match="epochs is"):
         schedule("cosine", epochs)
+
+
+@pytest.mark.parametrize("epochs", [4, 10, 37, 100])
+def test_one_cycle_is_torchs(epochs: int) -> None:
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.0, total_steps=epochs, cycle_momentum=False)
+    expected = []
+    for epoch in range(epochs):
+        expected.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if epoch + 1 < epochs:
+            scheduler.step()
+    assert factors("one_cycle", epochs) == pytest.approx(expected, abs=1e-12)
+
+
+def test_straight_lines() -> None:
+    assert factors("linear", 4) == [1.0, 0.75, 0.5, 0.25]
+    assert factors("wsd", 20) == pytest.approx([0.5, *[1.0] * 16, 0.75, 0.5, 0.25])
+    for name in ("linear", "wsd", "one_cycle"):
+        for epochs in (1, 2, 3, 7):
+            assert all(0 < factor <= 1 for factor in factors(name, epochs))

@@ -122,3 +122,14 @@ def test_results_without_runs_are_shown(window: Any, imported: Path) -> None:
         assert not tab.page.locator(".slate").first.is_visible()
         assert tab.page.locator("[role=tab]:visible").all_inner_texts() == ["Bench"]
         tab.close()
+
+
+def test_a_sweep_is_shown_like_any_other_results(tmp_path: Path) -> None:
+    from tests.results.sweeps.plans import entry, plan
+    from tests.results.sweeps.test_cells import filled
+
+    filled(tmp_path / "sweeps", plan(seeds=2), lambda spec: entry(spec, spec.hyperparameters["lr"], test=87.0))
+    found = asked(tmp_path)
+    assert found["problems"] == ["quadratic_deep"]
+    assert found["said"] == "28 runs"
+    assert found["rows"][0][:2] == ["SGD", "87.00"]

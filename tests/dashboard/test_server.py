@@ -14,7 +14,9 @@ import webbrowser
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from cockpit.cli import main
 from cockpit.core.errors import CockpitError
 from cockpit.dashboard import server
 from cockpit.dashboard.server import address, bind, show, start
@@ -79,6 +81,36 @@ def test_a_folder_that_does_not_exist_yet_is_said(
     assert "later does not exist yet" in capsys.readouterr().out
     server.serve(tmp_path, port=0)
     assert "does not exist" not in capsys.readouterr().out
+
+
+TUNNEL = "from another machine: ssh -L "
+
+
+@pytest.mark.parametrize(("host", "said"), [("127.0.0.1", TUNNEL), ("localhost", TUNNEL), ("0.0.0.0", "plain HTTP")])
+def test_how_to_read_it_from_elsewhere(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    host: str,
+    said: str,
+) -> None:
+    monkeypatch.setattr(server, "run", lambda folder, bound, token: bound.close())
+    server.serve(tmp_path, host, port=0)
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert len(lines) == 1
+    assert said in lines[0]
+
+
+def test_a_token_by_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str | None] = []
+    monkeypatch.setattr(server, "serve", lambda folder, host, port, token, browser: found.append(token))
+    for given in ([], ["--token"], ["--token=mine"], ["--token", "mine"]):
+        assert CliRunner().invoke(main, ["ui", str(tmp_path), *given]).exit_code == 0
+    assert found[0] is None
+    assert len(found[1] or "") > 20
+    assert found[2:] == ["mine", "mine"]
+    done = CliRunner().invoke(main, ["ui", "--token", str(tmp_path)])
+    assert (done.exit_code, "this is a folder" in done.output) == (2, True)
 
 
 def test_a_server_beside_a_training(folder: Path) -> None:

@@ -9,6 +9,10 @@ from typing import Any
 
 def path(name: str, start: float, gradients: Sequence[float], **h: Any) -> list[float]:
     """Where one number goes, step by step."""
+    if name == "ScheduleFreeAdamW":
+        return list(schedule_free(start, gradients, **h))
+    if name in ("AdamW", "Lion"):
+        return list(decoupled(name, start, gradients, **h))
     steps = {"SGD": sgd, "Momentum": heavy, "NAG": heavy, "Adagrad": adagrad, "RMSprop": rmsprop, "Adadelta": adadelta}
     if name.startswith("LA("):
         return list(studied(name[3:-1], start, gradients, **h))
@@ -119,3 +123,47 @@ def published(inner: str, start: float, gradients: Sequence[float], slow: float,
         if t % k == 0:
             theta = anchor = anchor + slow * (theta - anchor)
         yield theta
+
+
+def decoupled(
+    name: str,
+    start: float,
+    gradients: Sequence[float],
+    lr: float,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+    eps: float = 0.0,
+) -> Iterator[float]:
+    theta, m, v = start, 0.0, 0.0
+    for t, g in enumerate(gradients, 1):
+        if name == "Lion":
+            c = beta1 * m + (1 - beta1) * g
+            theta = theta - lr * (math.copysign(1.0, c) * (c != 0) + weight_decay * theta)
+            m = beta2 * m + (1 - beta2) * g
+        else:
+            m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
+            step = (m / (1 - beta1**t)) / (math.sqrt(v / (1 - beta2**t)) + eps)
+            theta = theta - lr * (step + weight_decay * theta)
+        yield theta
+
+
+def schedule_free(
+    start: float,
+    gradients: Sequence[float],
+    lr: float,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+    eps: float,
+    judged: bool = False,
+) -> Iterator[float]:
+    """As the authors' package computes it: y and z alone are kept, and x follows from them."""
+    y = z = start
+    v = 0.0
+    for t, g in enumerate(gradients, 1):
+        v = beta2 * v + (1 - beta2) * g**2
+        step = g / (math.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * y
+        y = y + (z - y) / t + lr * (beta1 * (1 - 1 / t) - 1) * step
+        z = z - lr * step
+        yield (y - (1 - beta1) * z) / beta1 if judged else y

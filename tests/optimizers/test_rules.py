@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.optimizers.reference import path
+from tests.optimizers.reference import path, schedule_free
 from torch import Tensor
 
 from cockpit.optimizers import RULES, STUDY, find
@@ -23,6 +23,7 @@ VARIED = {
     "beta1": (0.5, 0.95),
     "beta2": (0.55, 0.9999),  # at 0.6 and below the variance is never tractable
     "eps": (1e-10, 1e-2),
+    "weight_decay": (0.0, 0.5),
     "final_lr": (1e-3, 0.5),
     "gamma": (1e-3, 0.5),
     "slow": (0.1, 1.0),
@@ -69,6 +70,21 @@ def test_a_rule_is_its_formula(name: str) -> None:
         for place in range(WIDTH):
             expected = path(name, 1.0, seen[:, run, place].tolist(), **one)
             np.testing.assert_allclose(found[:, run, place], expected, rtol=1e-11, atol=1e-13)
+
+
+def test_what_schedule_free_is_judged_by() -> None:
+    rule = RULES["ScheduleFreeAdamW"]
+    settings, seen = drawn(rule, 3), gradients(3)
+    columns = {name: Each([one[name] for one in settings]) for name in rule.defaults}
+    theta = torch.ones_like(seen[0])
+    state, found = rule.init(theta), []
+    for t, gradient in enumerate(seen, 1):
+        theta, state = rule.update(theta, gradient, state, t, **columns)
+        found.append(state["x"])
+    for run, one in enumerate(settings):
+        for place in range(WIDTH):
+            expected = list(schedule_free(1.0, seen[:, run, place].tolist(), **one, judged=True))
+            np.testing.assert_allclose(torch.stack(found)[:, run, place], expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -12,7 +12,8 @@ from torch import nn
 
 from cockpit.core.errors import CockpitError
 from cockpit.optimizers import RULES
-from cockpit.optimizers.wrapper import LIMITS, RuleOptimizer, build
+from cockpit.optimizers.ruled import RuleOptimizer
+from cockpit.optimizers.wrapper import LIMITS, build
 
 
 def stepped(optimizer: torch.optim.Optimizer, parameter: nn.Parameter, seen: torch.Tensor) -> None:
@@ -120,3 +121,35 @@ def test_sparse_gradients() -> None:
     table(torch.tensor([1])).sum().backward()
     with pytest.raises(RuntimeError, match="Adam takes dense gradients"):
         optimizer.step()
+
+
+def test_adamw_is_torchs() -> None:
+    seen = gradients(1)[:, 0]
+    ours, torchs = (nn.Parameter(torch.ones(7, dtype=torch.float64)) for _ in range(2))
+    settings = {"lr": 0.1, "weight_decay": 0.3, "eps": 1e-3}
+    stepped(build([ours], "AdamW", **settings), ours, seen)
+    stepped(torch.optim.AdamW([torchs], foreach=False, **settings), torchs, seen)
+    assert torch.allclose(ours, torchs, rtol=1e-12, atol=1e-14)
+
+
+def test_what_is_judged_elsewhere() -> None:
+    seen = gradients(1)[:, 0]
+    trained, judged = (nn.Parameter(torch.ones(7, dtype=torch.float64)) for _ in range(2))
+    stepped(build([trained], "ScheduleFreeAdamW"), trained, seen)
+    optimizer = build([judged], "ScheduleFreeAdamW")
+    stepped(optimizer, judged, seen[:9])
+    optimizer.eval()
+    optimizer.eval()
+    x = judged.detach().clone()
+    with pytest.raises(RuntimeError, match="call train"):
+        optimizer.step()
+    # a state that was kept while it was judged goes on in that mode
+    copy_of = nn.Parameter(judged.detach().clone())
+    other = build([copy_of], "ScheduleFreeAdamW")
+    other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for one, parameter in ((optimizer, judged), (other, copy_of)):
+        assert torch.equal(parameter, x)
+        one.train()
+        assert not torch.equal(parameter, x)
+        stepped(one, parameter, seen[9:])
+        assert torch.equal(parameter, trained)

@@ -49,6 +49,12 @@ def test_the_broken_part_of_the_axis_is_marked() -> None:
             assert one.spec["layer"][0]["data"] == {"name": DATA}
 
 
+def test_ranges_show_the_last_step_that_had_a_value() -> None:
+    shown = panel([broke()], "layers-range-GradNorm")
+    assert shown.note == "dot: step 38"
+    assert all("v" in row for row in shown.datasets["rows"])
+
+
 def test_of_several_runs_the_broken_one_is_named() -> None:
     shown = panel([broke(), run("sound")], "loss", View())
     assert shown.alarm == f"{WORD}: broke"

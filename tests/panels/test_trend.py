@@ -7,6 +7,7 @@ import pytest
 from tests.panels.made import of
 
 from cockpit.panels import View, panel
+from cockpit.panels.trend import ENDS, quantiles
 
 
 def noisy(count: int = 1200, scatter: float = 0.3) -> dict[int, float | None]:
@@ -45,3 +46,10 @@ def test_values_that_lie_apart_are_drawn_as_they_are() -> None:
     rows = panel([of("Loss", noisy(3000))], "loss", View(band=True, axis="log")).datasets["lines"]
     assert [row["step"] for row in rows[:3]] == [0, 1, 2]
     assert len(rows) < 200
+
+
+def test_quantiles_of_all_buckets_at_once() -> None:
+    draw = np.random.default_rng(1)
+    values, starts = draw.normal(size=200), np.array([0, 1, 9, 30, 31, 150])
+    slow = [np.quantile(part, ENDS) for part in np.split(values, starts[1:])]
+    assert pytest.approx(np.array(slow)) == np.array(quantiles(values, starts)).T

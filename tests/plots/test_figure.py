@@ -123,3 +123,13 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(CockpitError, match=r"pip install 'cockpit-deck\[plots\]'"):
         figure([Recorded([], "empty")])
+
+
+def test_a_run_that_broke_says_so() -> None:
+    lost = [Record(step, "Loss", Kind.SCALAR, float("nan") if step > 5 else 1.0) for step in range(10)]
+    broke, sound = Recorded(lost, "broke"), Recorded(lost[:5], "sound")
+    alone = texts(figure([broke], "svg"))
+    assert alone.count("NaN since step 6") == 2, "in the heading and at the panel"
+    both = texts(figure([broke, sound], "svg"))
+    assert both.count("NaN since step 6: broke") == 1, "of several runs in the heading alone"
+    assert "NaN" not in texts(figure([sound], "svg"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from io import StringIO
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ from tests.plots.samples import COST, LATER, METADATA, frame, records
 
 from cockpit import store
 from cockpit.core.errors import CockpitError
+from cockpit.core.kinds import Kind
+from cockpit.core.record import Record
 from cockpit.core.recorded import Recorded
 from cockpit.plots import show
 from cockpit.plots.deck import GROUPS
+from cockpit.plots.summary import summary
 from cockpit.store.run import StoredRun
 
 
@@ -196,3 +200,17 @@ def test_a_live_screen_ends_with_the_run() -> None:
     show.follow(flight(left=3), console, pause=lambda seconds: None)
     assert "FINISHED" in paper.getvalue()
     assert paper.getvalue().count("RUNNING") >= 2
+
+
+def test_a_run_that_broke() -> None:
+    """It says so in its heading; what is no longer measured has no last value and no line to the end."""
+    lost = [Record(step, "Loss", Kind.SCALAR, nan if step > 5 else 1.0) for step in range(10)]
+    lost += [Record(step, "Alpha", Kind.SCALAR, None if step > 5 else 0.5, "not finite") for step in range(10)]
+    found = shown(Recorded(lost, "a"), 100)
+    assert found.startswith("a  IN MEMORY  NaN since step 6\n")
+    alpha = next(line for line in found.splitlines() if line.strip().startswith("Alpha"))
+    assert "undefined" in alpha
+    facts = summary(Recorded(lost, "a"))
+    assert show.told(facts)[1] == "loss not finite since step 6"
+    since = {name: one["not_finite_since"] for name, one in facts["quantities"].items()}
+    assert since == {"Loss": 6, "Alpha": 6}

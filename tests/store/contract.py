@@ -339,7 +339,7 @@ class StoreContract:
             assert check(run, told, attempt) < 1.0
             last = -1 if run.last_step is None else run.last_step
             first = int(moments.integers(max(0, last - 50), last + 2))
-        assert run.reason == "the process ended without closing the run"
+        assert run.reason == "ended without close"
 
     def test_a_torn_end_does_not_matter(self, folder: Path) -> None:
         """Cut the file at many places: all that is told is right, and the run can be continued."""
@@ -392,7 +392,7 @@ class StoreContract:
         (folder / "run.lock").unlink()
         run = StoredRun(folder)
         assert run.damaged
-        assert (run.state, list(run.kinds), list(run.records())) == ("crashed", [], [])
+        assert (run.state, list(run.kinds), list(run.records())) == ("unreadable", [], [])
         writer = create(folder, {"git": None})
         writer.append([loss(0)])
         writer.close()

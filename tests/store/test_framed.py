@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +90,7 @@ class Shorter:
     """The size of a file as it was a moment ago."""
 
     def __init__(self, size: int) -> None:
-        self.st_size = size
+        self.st_size, self.st_mode = size, stat.S_IFREG
 
 
 @pytest.mark.parametrize("growing", [True, False])

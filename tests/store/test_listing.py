@@ -79,7 +79,7 @@ def test_a_damaged_run_is_listed_too(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "run.db").write_bytes(b"nothing of the kind" * 100)
     (info,) = runs(tmp_path)
-    assert (info.id, info.state, info.last_step) == ("bad", "crashed", None)
+    assert (info.id, info.state, info.last_step) == ("bad", "unreadable", None)
     assert "not a database" in str(info.reason)
 
 
@@ -104,3 +104,12 @@ def test_losses_that_are_not_finite_are_no_points(tmp_path: Path) -> None:
     writer.close()
     (info,) = runs(tmp_path)
     assert (info.losses, info.loss) == ((1.0, 2.0), float("inf"))
+
+
+def test_a_link_that_leads_back_is_not_followed(tmp_path: Path) -> None:
+    make(tmp_path / "runs" / "a", 1)
+    make(tmp_path / "beside", 1)
+    (tmp_path / "runs" / "a" / "loop").symlink_to("..")
+    (tmp_path / "runs" / "up").symlink_to(tmp_path)
+    (tmp_path / "runs" / "linked").symlink_to(tmp_path / "beside")
+    assert sorted(info.id for info in runs(tmp_path / "runs")) == ["a", "linked"]

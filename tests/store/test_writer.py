@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.store.contract import loss, until
@@ -17,6 +18,7 @@ from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 from cockpit.store import StoredRun, create
 from cockpit.store import queue as queues
+from cockpit.store.layout import Packer
 
 PRELUDE = """
 import os, sys, time
@@ -52,14 +54,14 @@ def steps(folder: Path) -> list[int]:
 def test_a_process_that_ends_without_closing_is_flushed(folder: Path) -> None:
     python("writer = create(folder); writer.append([loss(0)]); writer.append([loss(1)])", folder)
     run = StoredRun(folder)
-    assert (run.state, run.reason, steps(folder)) == ("finished", None, [0, 1])
+    assert (run.state, run.reason, steps(folder)) == ("ended", "ended without close", [0, 1])
 
 
 def test_an_uncaught_exception_is_the_reason(folder: Path) -> None:
     code = "writer = create(folder); writer.append([loss(0)]); raise RuntimeError('CUDA out of memory')"
     assert "RuntimeError" in python(code, folder, fails=True)
     run = StoredRun(folder)
-    assert (run.state, run.reason) == ("crashed", "RuntimeError: CUDA out of memory")
+    assert (run.state, run.reason) == ("crashed", "ended without close: RuntimeError: CUDA out of memory")
     assert steps(folder) == [0]
 
 
@@ -67,7 +69,7 @@ def test_a_process_that_is_gone_has_crashed(folder: Path) -> None:
     code = "writer = create(folder); writer.append([loss(0)]); writer.step = 7; time.sleep(1.8); os._exit(3)"
     python(code, folder, fails=True)
     run = StoredRun(folder)
-    assert (run.state, run.reason, run.reached) == ("crashed", "the process ended without closing the run", 7)
+    assert (run.state, run.reason, run.reached) == ("crashed", "ended without close", 7)
     create(folder, {"git": None}, 8).close()
     run.refresh()
     assert [attempt["state"] for attempt in run.metadata["attempts"]] == ["crashed", "finished"]
@@ -89,7 +91,7 @@ def test_a_writer_nobody_holds_is_flushed(folder: Path) -> None:
     while run.state == "running" and time.monotonic() < end:
         time.sleep(0.02)
         run.refresh()
-    assert run.state == "finished"
+    assert (run.state, run.reason) == ("ended", "ended without close")
     assert steps(folder) == [0]
 
 
@@ -362,3 +364,46 @@ def test_the_training_thread_hardly_waits(folder: Path) -> None:
         took.append(time.perf_counter() - begin)
     writer.close()
     assert sorted(took)[250] < 100e-6
+
+
+@pytest.mark.parametrize("moments", [(2,), (2, 3), (1, 2)])
+def test_a_lack_of_memory_that_passes_costs_nothing(
+    tmp_path: Path, moments: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, calls = create(tmp_path / "run", {"git": None}), {"write": 0, "pack": 0}
+
+    def failing(name: str, call: Any) -> Any:
+        def called(*given: Any) -> Any:
+            calls[name] += 1
+            if calls[name] in moments:
+                raise MemoryError
+            return call(*given)
+
+        return called
+
+    monkeypatch.setattr(writer._pump._file, "write", failing("write", writer._pump._file.write))
+    monkeypatch.setattr(Packer, "pack", failing("pack", Packer.pack))
+    for step in range(20):
+        writer.append([loss(step)])
+        time.sleep(0.05)
+    writer.close()
+    run = StoredRun(tmp_path / "run")
+    assert (run.scalar("Loss").steps.tolist(), writer.lost) == (list(range(20)), 0)
+    assert (run.state, run.damaged) == ("finished", None)
+
+
+def test_a_run_that_is_not_resumed_goes_beside_the_one_there(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "cockpit")
+    for number in range(3):
+        writer = create(folder, {"git": None}, resume=False)
+        writer.append([loss(step) for step in range(5 - number)])
+        writer.close()
+    assert [len(steps(folder.with_name(name))) for name in ("run", "run-2", "run-3")] == [5, 4, 3]
+    assert f"{folder} holds a run already; this run goes to {folder.with_name('run-3')}" in caplog.text
+
+
+def test_a_run_without_a_record_is_not_missed(folder: Path) -> None:
+    create(folder, {"git": None}).close()
+    writer = create(folder, {"git": None}, resume=False)
+    writer.close()
+    assert writer.folder == folder

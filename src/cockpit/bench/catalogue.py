@@ -10,16 +10,19 @@ import click
 from cockpit.core.errors import CockpitError
 
 if TYPE_CHECKING:  # torch is loaded where a command needs it
-    from cockpit.optimizers.rule import Rule
+    from cockpit.optimizers.rule import Known
 
 CLOSE = 6  # significant digits of a number that is printed
 
 
 @click.command("optimizers")
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_optimizers(name: str | None, as_json: bool) -> None:
-    """List all optimizers, or say everything about NAME: a name, or package.module:Class."""
+    """List all optimizers, or describe one.
+
+    NAME: a name of the list, or package.module:Class.
+    """
     found = rows() if name is None else [row(name)]
     if as_json:
         click.echo(json.dumps(found, indent=2))
@@ -32,9 +35,9 @@ def list_optimizers(name: str | None, as_json: bool) -> None:
 def rows() -> list[dict[str, Any]]:
     """A row for each optimizer that has a name: the rules, then those of torch alone."""
     from cockpit.bench.optimizers import named
-    from cockpit.optimizers import RULES
+    from cockpit.optimizers import KNOWN
 
-    return [row(name) for name in [*RULES, *(name for name in named() if name not in RULES)]]
+    return [row(name) for name in [*KNOWN, *(name for name in named() if name not in KNOWN)]]
 
 
 def row(name: str) -> dict[str, Any]:
@@ -57,14 +60,16 @@ def row(name: str) -> dict[str, Any]:
     return {"name": called, "rule": path, "paper": None, "defaults": flat(given), "space": {}, "packs": False}
 
 
-def _of_rule(rule: "Rule") -> dict[str, Any]:
+def _of_rule(rule: "Known") -> dict[str, Any]:
+    from cockpit.optimizers.rule import Rule
+
     return {
         "name": rule.name,
         "rule": f"version {rule.version}: {rule.summary}",
         "paper": rule.paper,
         "defaults": rule.defaults,
         "space": rule.space,
-        "packs": True,
+        "packs": isinstance(rule, Rule),
     }
 
 

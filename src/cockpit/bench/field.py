@@ -71,12 +71,8 @@ class Forms:
         self._numbers = list(numbers)
         factors = {number: torch.tensor(quadratic.factor(number)) for number in numbers}
         self._matrices = {number: factor.T @ factor for number, factor in factors.items()}
-        self._blocks: list[tuple[slice, Tensor]] = []
-        begin = 0
-        for number, same in groupby(numbers):
-            end = begin + len(list(same))
-            self._blocks.append((slice(begin, end), self._matrices[number].to(dtype)))
-            begin = end
+        counts = {number: len(list(same)) for number, same in groupby(numbers)}
+        self._times = rows.Products([self._matrices[number].to(dtype) for number in counts], list(counts.values()))
 
     def losses(self, theta: Tensor, means: Tensor) -> Tensor:
         """See :class:`Field`."""
@@ -85,10 +81,10 @@ class Forms:
     def slopes(self, theta: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
         """See :class:`Field`."""
         away, gradients = theta - means, torch.zeros_like(theta)
-        width = len(self._blocks[0][1])
-        for block, matrix in self._blocks:
-            gradients[block, :width] = rows.times(away[block], matrix)
-        return 0.5 * rows.sums((away * gradients)[:, :width]), gradients
+        products = self._times(away)
+        width = products.shape[1]
+        gradients[:, :width] = products
+        return 0.5 * rows.sums(away[:, :width] * products), gradients
 
     def rest(self, run: int, sample: Sample) -> float:
         """See :class:`Field`."""

@@ -63,6 +63,7 @@ class Watched:
             scaler=scaler,
             step=step,
             steps=steps,
+            resume=True,
         )
         self.mean = self._pit.loss
 

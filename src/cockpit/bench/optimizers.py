@@ -14,9 +14,10 @@ from torch.optim import Optimizer
 from cockpit.bench import origin
 from cockpit.bench.importing import load
 from cockpit.core.errors import CockpitError, unknown
-from cockpit.optimizers import RULES, find
-from cockpit.optimizers.rule import Rule
-from cockpit.optimizers.wrapper import RuleOptimizer, build, check
+from cockpit.optimizers import KNOWN, find
+from cockpit.optimizers.rule import Known
+from cockpit.optimizers.ruled import RuleOptimizer
+from cockpit.optimizers.wrapper import build, check
 
 Make = Callable[..., Optimizer]
 
@@ -33,7 +34,7 @@ _IN_TORCH = {
 def named() -> dict[str, Make]:
     """Every optimizer that is known by name: the rules, and what torch has besides."""
     torchs = {name: kind for name, kind in vars(torch.optim).items() if _is_optimizer(kind) and kind is not Optimizer}
-    return torchs | {name: partial(build, rule=name) for name in RULES}
+    return torchs | {name: partial(build, rule=name) for name in KNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +92,14 @@ def choose(optimizer: str | Make, *, beside: Sequence[Path] = (), **hyperparamet
     return _told(choice) if name == NAMELESS else choice
 
 
-def _ruled(rule: Rule, given: dict[str, Any]) -> Choice:
+def _ruled(rule: Known, given: dict[str, Any]) -> Choice:
     """One of the rules; what only torch's optimizer of that name has is told from what nobody has."""
     torchs = "SGD" if rule.name in ("Momentum", "NAG") else "Adam" if rule.name == "AMSGrad" else rule.name
     known = _signature(getattr(torch.optim, torchs)) if hasattr(torch.optim, torchs) else {}
     for name, value in given.items():
         if name not in rule.defaults and name in known:
             raise CockpitError(
-                f"{rule.name} is the study's rule, which has no {name} (it has {', '.join(rule.defaults)}); "
+                f"{rule.name} follows a rule that has no {name} (it has {', '.join(rule.defaults)}); "
                 f"give {_IN_TORCH.get(rule.name, f'torch.optim:{rule.name}')}"
             )
         check(rule, name, value)

@@ -3,7 +3,7 @@
 The bits of a run do not depend on the runs beside it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import torch
@@ -14,6 +14,7 @@ from cockpit.bench.field import Field, Sample, field, samples, whole
 from cockpit.bench.precision import DTYPES
 from cockpit.bench.seeds import epoch_generators, train_eval_generator
 from cockpit.bench.updates import Member, Own, Ruled, parameter
+from cockpit.optimizers.ruled import RuleOptimizer
 from cockpit.problems._base import Splits
 
 
@@ -32,7 +33,7 @@ class Pack:
         self._seeds = sorted({member.plan.seed for member in members})
         self._field = field([member.plan for member in self._members], DTYPES[self._plan.dtype])
         self._theta = rows.stacked([parameter(member).detach() for member in self._members])
-        kind = Own if self._plan.choice.rule is None else Ruled
+        kind = Ruled if isinstance(members[0].optimizer, RuleOptimizer) else Own
         self._updates: Own | Ruled = kind(self._members, self._theta)
         self._steps: list[tuple[Tensor, dict[int, Sample]]] = []  # of an epoch: mean samples, batches by seed
         self._held = self._splits_held()
@@ -42,7 +43,7 @@ class Pack:
         """The members whose optimizer has raised, and what."""
         return {place: self._updates.failed[row] for place, row in self._row.items() if row in self._updates.failed}
 
-    def over(self, places: Sequence[int]) -> None:
+    def over(self, places: Iterable[int]) -> None:
         """Leave out members that need no more steps, where each step is one's own."""
         self._updates.over |= {self._row[place] for place in places}
 
@@ -79,8 +80,9 @@ class Pack:
     @torch.no_grad()
     def judge(self) -> dict[str, Tensor]:
         """The losses of all splits, [members] each, in float64."""
+        theta = self._updates.judged(self._theta)
         return {
-            metric: (self._field.losses(self._theta, means).double() + rests)[self._back]
+            metric: (self._field.losses(theta, means).double() + rests)[self._back]
             for metric, (means, rests) in self._held.items()
         }
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from cockpit.bench import precision
+from cockpit.bench import modes, precision
 from cockpit.bench.evaluation import check_sizes
 from cockpit.bench.field import PROBLEMS
 from cockpit.bench.pack import Pack
@@ -69,22 +70,8 @@ class _Member:
         with precision.numbers(plan.dtype):
             self.model = plan.problem.model(model_seed(plan.seed))
         self.optimizer = plan.choice.build(self.model.parameters())
+        modes.begin(self.optimizer)
         self.rates = Rates(plan.schedule, self.optimizer, plan.epochs)
-        self.curves: dict[str, list[float]] = {}
-        self.batch_losses: list[float] = []
-        self.seconds: list[float] = []
-        self.diverged: int | None = None
-
-    def result(self) -> Result:
-        """What became of it."""
-        return replace(
-            self.plan.result(),
-            curves=self.curves,
-            batch_losses=self.batch_losses,
-            seconds=self.seconds,
-            diverged=self.diverged,
-            complete=True,
-        )
 
 
 def _in_step(plans: Sequence[Plan], place: Place) -> list[Result | Failed]:
@@ -96,51 +83,74 @@ def _in_step(plans: Sequence[Plan], place: Place) -> list[Result | Failed]:
         except (Exception, SystemExit) as error:  # a setting that the optimizer refuses
             found.append(Failed(plan, error))
     members = [one for one in found if isinstance(one, _Member)]
-    failed = _go(members, splits) if members else {}
-    outcomes = iter([Failed(one.plan, failed[n]) if n in failed else one.result() for n, one in enumerate(members)])
+    outcomes = iter(_Course(members, splits).outcomes() if members else ())
     return [one if isinstance(one, Failed) else next(outcomes) for one in found]
 
 
-def _go(members: Sequence[_Member], splits: Splits) -> dict[int, BaseException]:
-    """Train members to their ends; returns those that raised, by place."""
-    plan, pack = members[0].plan, Pack(members, splits)
-    _judged(members, pack, 0)
-    for epoch in range(plan.epochs):
-        failed = pack.failed()
-        going = [place for place, one in enumerate(members) if one.diverged is None and place not in failed]
-        if not going:
-            break
-        begin = time.perf_counter()
-        losses = pack.train(epoch, plan.log_interval)
-        share = (time.perf_counter() - begin) / len(going)
-        whole = losses.isfinite().int().cumprod(1).sum(1).tolist()
-        logged = losses[:, :: plan.log_interval].tolist()
-        for place in going:
-            one = members[place]
-            one.batch_losses += logged[place][: math.ceil(whole[place] / plan.log_interval)]
-            one.seconds.append(share)
-            if whole[place] < losses.shape[1]:
-                one.diverged = epoch + 1  # counted from 1: there is no value after it
-        _judged(members, pack, epoch + 1)
-    return pack.failed()
+class _Course:
+    """What becomes of the members of a pack, epoch by epoch."""
 
+    def __init__(self, members: Sequence[_Member], splits: Splits) -> None:
+        self._members, self._plan, self._pack = members, members[0].plan, Pack(members, splits)
+        self._scheduled = [place for place, one in enumerate(members) if is_factory(one.plan.schedule)]
+        self._judged: list[dict[str, Tensor]] = []  # after 0, 1, 2 ... epochs: [members] by metric
+        self._logged: list[Tensor] = []  # [members, logged steps] of each epoch
+        self._seconds: list[float] = []
+        self._ends: dict[int, int] = {}  # the epoch in which a member diverged; there is no value after it
+        self._cut: dict[int, int] = {}  # how many losses of that epoch were logged before
 
-def _judged(members: Sequence[_Member], pack: Pack, epoch: int) -> None:
-    """Continue the curves of members that have not diverged."""
-    values = pack.judge()
-    table = torch.stack(list(values.values()))
-    finite = table.isfinite().all(0).tolist()
-    rows = table.T.tolist()
-    for place, one in enumerate(members):
-        if one.diverged is None and not finite[place]:
-            one.diverged = epoch
-        if one.diverged is None:
-            found = dict(zip(values, rows[place], strict=True))
-            for metric, value in found.items():
-                one.curves.setdefault(metric, []).append(value)
-            if epoch and is_factory(one.plan.schedule):
-                one.rates.end(found)
-    pack.over([place for place, one in enumerate(members) if one.diverged is not None])
+    def outcomes(self) -> list[Result | Failed]:
+        """Train all to their ends."""
+        self._judge()
+        for epoch in range(self._plan.epochs):
+            going = len(self._members) - len(self._ends.keys() | self._pack.failed().keys())
+            if not going:
+                break
+            self._train(epoch, going)
+            self._judge()
+        failed = self._pack.failed()
+        columns = {metric: torch.stack([one[metric] for one in self._judged], 1).tolist() for metric in self._judged[0]}
+        logged = [epoch.tolist() for epoch in self._logged]
+        return [
+            Failed(one.plan, failed[place]) if place in failed else self._result(place, columns, logged)
+            for place, one in enumerate(self._members)
+        ]
+
+    def _train(self, epoch: int, going: int) -> None:
+        begin, every = time.perf_counter(), self._plan.log_interval
+        losses = self._pack.train(epoch, every)
+        self._seconds.append((time.perf_counter() - begin) / going)
+        self._logged.append(losses[:, ::every])
+        finite = losses.isfinite()
+        for place in (~finite.all(1)).nonzero().flatten().tolist():
+            if place not in self._ends:
+                self._ends[place] = epoch + 1  # counted from 1
+                self._cut[place] = math.ceil(int(finite[place].int().argmin()) / every)
+
+    def _judge(self) -> None:
+        epoch, values = len(self._judged), self._pack.judge()
+        self._judged.append(values)
+        finite = torch.stack(list(values.values())).isfinite().all(0)
+        for place in (~finite).nonzero().flatten().tolist():
+            self._ends.setdefault(place, epoch)
+        for place in self._scheduled if epoch else ():
+            if place not in self._ends:
+                self._members[place].rates.end({metric: float(column[place]) for metric, column in values.items()})
+        self._pack.over(self._ends)
+
+    def _result(self, place: int, columns: dict[str, list[list[float]]], logged: list[list[list[float]]]) -> Result:
+        plan, end = self._members[place].plan, self._ends.get(place)
+        epochs = [epoch[place] for epoch in logged[:end]]
+        if place in self._cut:
+            epochs[-1] = epochs[-1][: self._cut[place]]
+        return replace(
+            plan.result(),
+            curves={metric: values[place][:end] for metric, values in columns.items()} if end != 0 else {},
+            batch_losses=[loss for epoch in epochs for loss in epoch],
+            seconds=self._seconds[:end],
+            diverged=end,
+            complete=True,
+        )
 
 
 def _alone(plan: Plan, place: Place, device: torch.device) -> Result | Failed:

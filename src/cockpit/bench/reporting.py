@@ -1,5 +1,6 @@
-"""Commands that read results: tables, figures, imports, and what an optimizer costs; light until they run."""
+"""Commands that read results: tables, figures, imports, run time of an optimizer. Heavy modules are loaded on use."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,22 +13,22 @@ from cockpit.bench.folders import default_folder, run_folder
 if TYPE_CHECKING:
     from cockpit.results.result import Result
 
-FOLDER = "FOLDER holds results, ours or those of DeepOBS; otherwise $COCKPIT_RUNS/bench or runs/bench."
+FOLDER = "FOLDER holds results: runs, a sweep, or those of DeepOBS; otherwise $COCKPIT_RUNS/bench or runs/bench."
 KINDS = ("curves", "sensitivity", "speed", "final")
 FORMATS = ("text", "markdown", "csv", "json", "latex")
 
 _path = click.Path(path_type=Path)
 _folders = click.argument("folders", nargs=-1, type=_path, metavar="[FOLDER]...")
-_problem = click.option("--problem", "problems", multiple=True, help="Only this one; may be given several times.")
+_problem = click.option("--problem", "problems", multiple=True, help="Only this problem; repeatable.")
 _mode = click.option(
     "--mode",
     type=click.Choice(["shared", "final", "best", "most"]),
     default="shared",
     show_default=True,
-    help="Which setting of an optimizer counts: the best at the end over the seeds that all settings have, over those "
-    "that each has, the best at any epoch, the one with most seeds.",
+    help="Setting of an optimizer that counts. shared: best at the end, over the seeds that all settings have; final: "
+    "over all seeds of each; best: best at any epoch; most: the one with most seeds.",
 )
-_published = click.option("--published", is_flag=True, help="Show published figures beside.")
+_published = click.option("--published", is_flag=True, help="Add the published figures.")
 _schedule = click.option("--schedule", "schedules", multiple=True, help="Only this schedule; repeatable.")
 _optimizer = click.option("--optimizer", "-O", "optimizers", multiple=True, help="Only this optimizer; repeatable.")
 
@@ -41,7 +42,7 @@ _optimizer = click.option("--optimizer", "-O", "optimizers", multiple=True, help
 @_mode
 @_published
 @click.option("--all", "every", is_flag=True, help="List all settings, the best of each optimizer first.")
-@click.option("--out", "-o", type=_path, help="Write to this file.")
+@click.option("--out", "-o", type=_path, help="File to write.")
 def table(
     folders: tuple[Path, ...],
     problems: tuple[str, ...],
@@ -54,13 +55,13 @@ def table(
     """Tabulate performance, speed and hyperparameters."""
     from cockpit.results import formats, tables
 
-    found = tables.table(tables.only(_given(folders), schedules, optimizers), problems or None, **options)
+    tabulated = tables.table(tables.only(_given(folders), schedules, optimizers), problems or None, **options)
     if format == "text" and out is None:
-        click.echo(formats.text(found, _width()), nl=False)
+        click.echo(formats.text(tabulated, width()), nl=False)
     elif out is None:
-        click.echo(formats.render(found, format), nl=False)
+        click.echo(formats.render(tabulated, format), nl=False)
     else:
-        _write(out, formats.render(found, format))
+        _write(out, formats.render(tabulated, format))
 
 
 @click.command(epilog=FOLDER)
@@ -70,14 +71,14 @@ def table(
 @_optimizer
 @_schedule
 @click.option(
-    "--baselines", multiple=True, type=_path, help="Results to draw behind: a folder, or a table of runs (.csv)."
+    "--baselines", multiple=True, type=_path, help="Results for the background: a folder, or a table of runs (.csv)."
 )
 @_mode
 @_published
-@click.option("--hyperparameter", default="lr", show_default=True, help="That of a sensitivity.")
+@click.option("--hyperparameter", default="lr", show_default=True, help="Hyperparameter of a sensitivity figure.")
 @click.option("--title", default="", help="Heading.")
 @click.option("--theme", type=click.Choice(["light", "dark", "print"]), default="light", show_default=True)
-@click.option("--out", "-o", required=True, type=_path, help="The file: .png, .svg, .pdf or .tex.")
+@click.option("--out", "-o", required=True, type=_path, help="File to write: .png, .svg, .pdf or .tex.")
 def plot(
     folders: tuple[Path, ...],
     kind: str,
@@ -88,55 +89,64 @@ def plot(
     out: Path,
     **options: Any,
 ) -> None:
-    """Draw learning curves, sensitivity, speed, or how runs ended."""
+    """Draw learning curves, sensitivity, speed or final performance."""
     from cockpit.plots.bench import figure
     from cockpit.results.tables import only
 
     results, behind = _apart(only(_given(folders), schedules, optimizers))
-    made = figure(results, kind, out, behind + _read(baselines), problems=problems or None, **options)
-    click.echo(f"{made}  {made.stat().st_size:,} bytes")
+    written = figure(results, kind, out, behind + _read(baselines), problems=problems or None, **options)
+    click.echo(f"{written}  {written.stat().st_size:,} bytes")
 
 
 @click.command("import")
 @click.argument("source", type=_path)
-@click.option("--out", "-o", required=True, type=_path, help="The folder of results to add to.")
+@click.option("--out", "-o", required=True, type=_path, help="Folder of results to add to.")
 def import_(source: Path, out: Path) -> None:
     """Import results of DeepOBS.
 
     SOURCE is a folder or a JSON file of DeepOBS, or a table of its baselines (..._runs.csv or .csv.gz, with
-    ..._curves.csv beside it).
+    ..._curves.csv in the same folder).
     """
     from cockpit.core.errors import CockpitError
     from cockpit.results import folder
 
-    found = [one for one in _read([source], batch_losses=True) if one.source != "cockpit"]
-    if not found:
+    imported = [result for result in _read([source], batch_losses=True) if result.source != "cockpit"]
+    if not imported:
         raise CockpitError(f"{source} holds no results of DeepOBS; give its folder of results, or a table of runs")
-    for one in found:
+    for result in imported:
         rounded = {
             name: float(f"{value:.6g}") if isinstance(value, float) else value
-            for name, value in one.hyperparameters.items()
+            for name, value in result.hyperparameters.items()
         }
-        schedule = {} if one.schedule == "constant" else {"schedule": one.schedule}
-        extras = {"epochs": one.epochs, "batch": one.batch_size, **schedule, **one.variant, "source": one.source}
+        schedule = {} if result.schedule == "constant" else {"schedule": result.schedule}
+        extras = {
+            "epochs": result.epochs,
+            "batch": result.batch_size,
+            **schedule,
+            **result.variant,
+            "source": result.source,
+        }
         folder.write(
-            replace(one, hyperparameters=rounded),
-            run_folder(out, one.problem, one.optimizer, rounded, extras, one.seed),
+            replace(result, hyperparameters=rounded),
+            run_folder(out, result.problem, result.optimizer, rounded, extras, result.seed),
         )
-    click.echo(f"{len(found)} {'result' if len(found) == 1 else 'results'} written below {out}")
+    click.echo(f"{len(imported)} {'result' if len(imported) == 1 else 'results'} written below {out}")
 
 
 @click.command()
 @click.argument("optimizer")
-@click.option("--lr", type=float, help="Learning rate; otherwise the optimizer's own.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Another hyperparameter; repeatable.")
+@click.option("--lr", type=float, help="Learning rate; default: the optimizer's.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a hyperparameter; repeatable.")
 @click.option("--problem", default="mnist_mlp", show_default=True)
 @click.option("--epochs", type=click.IntRange(min=1), default=3, show_default=True)
 @click.option("--runs", type=click.IntRange(min=1), default=5, show_default=True)
 @click.option("--batch-size", type=click.IntRange(min=1), default=128, show_default=True)
 @click.option("--data-dir", type=_path, help="Where the data are; otherwise $COCKPIT_DATA.")
 @click.option("--device", help="cpu, cuda, cuda:1, ...; otherwise a GPU if there is one.")
-def runtime(optimizer: str, lr: float | None, settings: Sequence[str], data_dir: Path | None, **options: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON, for `bench report --costs`.")
+def runtime(
+    optimizer: str, lr: float | None, settings: Sequence[str], data_dir: Path | None, as_json: bool, **options: Any
+) -> None:
     """Compare the training time of OPTIMIZER with that of SGD."""
     from cockpit.bench.optimizers import choose
     from cockpit.bench.runtime import estimate
@@ -144,10 +154,14 @@ def runtime(optimizer: str, lr: float | None, settings: Sequence[str], data_dir:
     from cockpit.problems._base import Place
 
     choice = choose(optimizer, **hyperparameters(lr, settings))
-    found = estimate(choice, place=Place(data_dir) if data_dir else None, **options)
-    ratio, runs = f"{found.ratio_mean:.2f}", options["runs"]
+    measured = estimate(choice, place=Place(data_dir) if data_dir else None, **options)
+    if as_json:
+        told = {"optimizer": choice.name, "problem": options["problem"], "runs": options["runs"]}
+        click.echo(json.dumps(told | {"ratio": measured.ratio_mean, "std": measured.ratio_std}))
+        return
+    ratio, runs = f"{measured.ratio_mean:.2f}", options["runs"]
     counted = "a single run" if runs == 1 else f"{runs} runs"
-    ratio += "" if runs == 1 else f" ± {found.ratio_std:.2f}"
+    ratio += "" if runs == 1 else f" ± {measured.ratio_std:.2f}"
     click.echo(f"{choice.name} trains {options['problem']} in {ratio} times the time of SGD ({counted} each)")
 
 
@@ -155,46 +169,54 @@ COMMANDS: list[click.Command] = [table, plot, import_, runtime]
 
 
 def _given(folders: Sequence[Path]) -> "list[Result]":
-    """The results in the folders; an empty place is an error with a hint."""
+    """Return the results in the folders; raise an error if there are none."""
     from cockpit.core.errors import CockpitError
 
     places = list(folders) or [default_folder()]
-    found = _read(places) if folders or places[0].exists() else []
-    if not found:
+    results = _read(places) if folders or places[0].exists() else []
+    if not results:
         where = ", ".join(map(str, places))
         raise CockpitError(f"no results in {where}; make some with `cockpit bench run`, or give another FOLDER")
-    return found
+    return results
 
 
 def _apart(results: "Sequence[Result]") -> "tuple[list[Result], list[Result]]":
-    """Own results in front, imported ones behind them; those of a problem that has no own are in front."""
-    own = {one.problem for one in results if one.source == "cockpit"}
-    behind = [one for one in results if one.source != "cockpit" and one.problem in own]
-    return [one for one in results if one.source == "cockpit" or one.problem not in own], behind
+    """Return results for the front and for the background: imported results, if the problem has any of Cockpit."""
+    problems = {result.problem for result in results if result.source == "cockpit"}
+    behind = [result for result in results if result.source != "cockpit" and result.problem in problems]
+    return [result for result in results if result.source == "cockpit" or result.problem not in problems], behind
 
 
 def _read(places: Sequence[Path], batch_losses: bool = False) -> "list[Result]":
-    """Everything that is in the places; what cannot be read is said and left out."""
+    """Return all results in the folders; warn of what cannot be read, and leave it out."""
     from cockpit.results import deepobs, folder
 
-    found: list[Result] = []
+    results: list[Result] = []
     for place in places:
         if tables := deepobs.tables_at(place):
-            found += deepobs.baseline_tables(*tables)
+            results += deepobs.baseline_tables(*tables)
         if place.suffix not in (".csv", ".gz"):
             there = folder.find(place, batch_losses)
-            found += there
+            results += there
             for problem in there.problems:
                 click.echo(f"Warning: left out: {problem}", err=True)
-    return found
+    return results
 
 
-def _width() -> int | None:
-    """The width of the terminal; None where the output goes elsewhere."""
+def width() -> int | None:
+    """Return the width of the terminal; None if the output goes to a file or pipe."""
     import shutil
     import sys
 
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def put(text: str, out: Path | None) -> None:
+    """Print a text, or write it to a file and say so."""
+    if out is None:
+        click.echo(text, nl=not text.endswith("\n"))
+    else:
+        _write(out, text)
 
 
 def _write(out: Path, text: str) -> None:

@@ -5,6 +5,7 @@ of a row and a matrix for each row: a larger one may be cut in pieces that depen
 multiples of 64 bytes, as what is allocated does.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
@@ -39,15 +40,28 @@ def sums(values: Tensor) -> Tensor:
     return values[:, 0]
 
 
-def times(rows: Tensor, matrix: Tensor) -> Tensor:
-    """Each row times a matrix, [rows, columns]."""
-    if _steady(rows.dtype, torch.get_num_threads()):
-        return _products(rows, matrix)
-    return torch.cat([_products(row, matrix) for row in rows.split(1)])
+class Products:
+    """Rows times matrices: so many rows with the first one, so many with the second, and so on."""
+
+    def __init__(self, matrices: Sequence[Tensor], counts: Sequence[int]) -> None:
+        self._width = len(matrices[0])
+        if not _steady(matrices[0].dtype, torch.get_num_threads()):  # then each row in a call of its own
+            matrices = [matrix for matrix, count in zip(matrices, counts, strict=True) for _ in range(count)]
+            counts = [1] * len(matrices)
+        self._counts = list(counts)
+        self._matrices = [matrix.expand(count, -1, -1) for matrix, count in zip(matrices, counts, strict=True)]
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """The products, [rows, columns]."""
+        found = rows.new_empty(len(rows), 1, self._width)
+        parts = rows[:, None, : self._width].split(self._counts)
+        for part, matrix, place in zip(parts, self._matrices, found.split(self._counts), strict=True):
+            _multiply(part, matrix, place)
+        return found[:, 0]
 
 
-def _products(rows: Tensor, matrix: Tensor) -> Tensor:
-    return torch.bmm(rows[:, None, : len(matrix)], matrix.expand(len(rows), -1, -1))[:, 0]
+def _multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> None:
+    torch.bmm(rows, matrix, out=out)
 
 
 @lru_cache(16)
@@ -56,7 +70,13 @@ def _steady(dtype: torch.dtype, threads: int) -> bool:
     generator = torch.Generator().manual_seed(0)
     matrix = torch.randn(100, 100, generator=generator, dtype=torch.float64).to(dtype)
     rows = stacked(list(torch.randn(_TRIED, 100, generator=generator, dtype=torch.float64).to(dtype)))
-    alone = torch.cat([_products(row.clone(), matrix) for row in rows.split(1)])
+
+    def products(some: Tensor) -> Tensor:
+        found = torch.empty(len(some), 1, len(matrix), dtype=dtype)
+        _multiply(some[:, None, : len(matrix)], matrix.expand(len(some), -1, -1), found)
+        return found
+
+    alone = torch.cat([products(row.clone()) for row in rows.split(1)])
     parts = (rows, rows[3:], rows[:8], rows[5:12])
     expected = (alone, alone[3:], alone[:8], alone[5:12])
-    return all(torch.equal(_products(one, matrix), other) for one, other in zip(parts, expected, strict=True))
+    return all(torch.equal(products(one), other) for one, other in zip(parts, expected, strict=True))

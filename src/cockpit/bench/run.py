@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from cockpit.bench import checkpoint, precision
+from cockpit.bench import checkpoint, modes, precision
 from cockpit.bench.evaluation import evaluate_all
 from cockpit.bench.live import Live, Plain, Watched
 from cockpit.bench.plan import Plan
@@ -57,6 +57,7 @@ class Run:
         if plan.compile:
             self.model.compile(backend=plan.compile if isinstance(plan.compile, str) else "inductor")
         self.optimizer = plan.choice.build(self.model.parameters())
+        modes.begin(self.optimizer)
         self.rates = Rates(plan.schedule, self.optimizer, plan.epochs)
         self._scaler = precision.scaler(plan.amp)
         self._kept = time.monotonic()  # when the state was last written
@@ -145,15 +146,16 @@ class Run:
         if self.result.diverged is not None:
             return None
         seed_phase(plan.seed, epoch, EVALUATION, self._device)
-        return evaluate_all(
-            plan.problem,
-            self.model,
-            self._splits,
-            plan.batch_size,
-            precision.autocast(plan.amp, self._device),
-            None if plan.variant.held_out else torch.Generator().manual_seed(evaluation_seed(plan.seed, epoch)),
-            train_eval_generator(plan.seed, plan.variant.order, plan.variant.shuffled_eval),
-        )
+        with modes.judging(self.optimizer):
+            return evaluate_all(
+                plan.problem,
+                self.model,
+                self._splits,
+                plan.batch_size,
+                precision.autocast(plan.amp, self._device),
+                None if plan.variant.held_out else torch.Generator().manual_seed(evaluation_seed(plan.seed, epoch)),
+                train_eval_generator(plan.seed, plan.variant.order, plan.variant.shuffled_eval),
+            )
 
     def _add(self, epoch: int, found: dict[str, float]) -> None:
         """Continue the curves, unless the model has diverged."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from cockpit.bench import checkpoint, precision
+from cockpit.bench import checkpoint, modes, precision
 from cockpit.bench.evaluation import check_sizes
 from cockpit.bench.folders import default_folder
 from cockpit.bench.optimizers import Choice
@@ -227,6 +227,7 @@ def train_seconds(
     with unchanged(where):
         model = plan.problem.model(model_seed(seed)).to(where)
         optimizer = choice.build(model.parameters())
+        modes.begin(optimizer)
         training = Training(plan.problem, model, optimizer, closure=choice.needs_closure)
         seconds = 0.0
         for epoch in range(epochs):

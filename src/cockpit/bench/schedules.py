@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable
 
 from cockpit.core.errors import CockpitError, unknown
-from cockpit.results.schedules import constant, cosine, cosine_wr, ltr, trapezoidal
+from cockpit.results.schedules import constant, cosine, cosine_wr, linear, ltr, one_cycle, trapezoidal, wsd
 
 Schedule = Callable[[int], float]
 STEPS = "0.1@80,120"  # an example, for messages
-NAMED = {function.__name__: function for function in (constant, cosine, cosine_wr, ltr, trapezoidal)}
+_RULES = (constant, cosine, cosine_wr, linear, ltr, one_cycle, trapezoidal, wsd)
+NAMED = {function.__name__: function for function in _RULES}
 
 
 def steps(text: str) -> Schedule:

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from cockpit.bench import modes
 from cockpit.bench.plan import Plan
 from cockpit.bench.randomness import TRAINING, seed_phase
 from cockpit.bench.rates import Rates, is_factory
 from cockpit.core.errors import CockpitError
 from cockpit.optimizers.each import Each
-from cockpit.optimizers.wrapper import RuleOptimizer
+from cockpit.optimizers.ruled import RuleOptimizer
 
 Slopes = Callable[[int, Tensor], tuple[Tensor, Tensor]]  # of a run at its own parameters: loss and gradient
 
@@ -40,6 +41,9 @@ class Updates(Protocol):
     def step(self, theta: Tensor, gradients: Tensor, slopes: Slopes) -> Tensor:
         """The parameters after a step."""
 
+    def judged(self, theta: Tensor) -> Tensor:
+        """What is judged."""
+
     def keep(self, run: int, theta: Tensor) -> None:
         """Bring a run's parameters and state to its model and its optimizer."""
 
@@ -57,6 +61,7 @@ class Ruled:
         self.failed: dict[int, BaseException] = {}
         self.over: set[int] = set()
         self._members = members
+        self._scheduled = [member for member in members if is_factory(member.plan.schedule)]
         first = members[0].optimizer
         assert isinstance(first, RuleOptimizer)
         self._rule = first.rule
@@ -67,9 +72,8 @@ class Ruled:
 
     def begin(self, epoch: int) -> None:
         """See :class:`Updates`."""
-        for member in self._members:
-            if is_factory(member.plan.schedule):
-                member.optimizer.step()  # nothing to update there: a scheduler counts it
+        for member in self._scheduled:
+            member.optimizer.step()  # nothing to update there: a scheduler counts it
         groups = [member.optimizer.param_groups[0] for member in self._members]
         self._settings = {name: Each([float(group[name]) for group in groups]) for name in self._rule.defaults}
 
@@ -78,6 +82,10 @@ class Ruled:
         self._done += 1
         moved, self._state = self._rule.update(theta, gradients, self._state, self._done, **self._settings)
         return moved
+
+    def judged(self, theta: Tensor) -> Tensor:
+        """See :class:`Updates`."""
+        return theta if self._rule.judged is None else self._state[self._rule.judged]
 
     def keep(self, run: int, theta: Tensor) -> None:
         """See :class:`Updates`."""
@@ -130,6 +138,18 @@ class Own:
             own = parameter(member).detach()  # an optimizer from elsewhere may replace what it was given
             theta[run, : len(own)] = own
         return theta
+
+    def judged(self, theta: Tensor) -> Tensor:
+        """See :class:`Updates`."""
+        if not modes.has(self._members[0].optimizer):
+            return theta
+        found = theta.clone()
+        for run, member in enumerate(self._members):
+            if run not in self.failed and run not in self.over:
+                with modes.judging(member.optimizer):
+                    own = parameter(member).detach()
+                    found[run, : len(own)] = own
+        return found
 
     def keep(self, run: int, theta: Tensor) -> None:
         """See :class:`Updates`: they are there."""

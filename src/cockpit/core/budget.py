@@ -1,8 +1,8 @@
 """When to measure, so that watching stays within a share of the training time.
 
-Plain training earns, tracked steps spend. Each tier of cost (see ``kinds.Cost``) has an account of its own: dear tiers
-save while cheap ones are tracked often. A dear tier includes the cheaper ones and pays only what it adds to them; what
-an account cannot use flows to the others.
+Plain training earns, tracked steps spend. Each tier of cost (see ``kinds.Cost``) has a separate account: expensive
+tiers save while cheap ones are tracked often. An expensive tier includes the cheaper ones and pays only what it adds to
+them; what an account cannot use flows to the others.
 
 What is kept: after ``HORIZON`` steps, ``spent <= grace + share * trained + surprise``, where the surprise is how much
 more than expected the last tracked step of each tier has cost. Before that, early steps may borrow, in all at most what
@@ -47,7 +47,7 @@ class Budget(Meter):
             share: Part of the training time that tracking may cost, in (0, 1].
             grace: Seconds of tracking that are free at the start.
             clock: For :meth:`began` and :meth:`ended`.
-            tiers: Tiers that are wanted, larger is dearer.
+            tiers: Tiers that are wanted; a larger number costs more.
             steps: Steps that the run will take, if known: a short one may borrow less.
             first: Seconds more that the very first tracked step may take.
         """
@@ -83,7 +83,7 @@ class Budget(Meter):
     # ---- decisions
 
     def due(self, step: int) -> int:
-        """The dearest tier that may be tracked at this step, with all cheaper ones; 0: none. Asked once a step."""
+        """Return the most expensive tier that may be tracked at this step, with all cheaper ones; 0: none."""
         if self.trained < self._next or not self._accounts:
             return 0
         if self._plains < self._until or self._fast:
@@ -141,7 +141,7 @@ class Budget(Meter):
         return self._below > 3 or self._since >= min(longest, 4 * self._seen if self._seen > BEFORE else 1)
 
     def _affordably(self, step: int) -> int:
-        """The dearest tier for which its own account and those of all cheaper ones suffice."""
+        """Return the most expensive tier that its account and those of all cheaper tiers can pay."""
         prices = self._prices()
         self._earn(prices)
         if self.steps - self._tracked < self.steps // MOST:
@@ -225,7 +225,7 @@ class Budget(Meter):
         self._reserve = min(self._reserve, self.share * HORIZON * (self.plain or 0.0))
 
     def _weights(self) -> dict[int, float]:
-        """Half for the dearest, half of the rest for the next, and so on; the cheapest begins alone."""
+        """Return shares: half for the most expensive tier, half of the rest for the next; the cheapest begins alone."""
         cheapest, *dearer = self._accounts
         if sum(tier.count for tier in self.tiers.values()) < FEWEST:
             return {cheapest: 1.0}
@@ -236,7 +236,7 @@ class Budget(Meter):
         return {**weights, cheapest: rest}
 
     def _level(self, prices: dict[int, float]) -> float:
-        """What an account cannot use flows to the next cheaper one, and from the cheapest to the dearer ones.
+        """What an account cannot use flows to the next cheaper one, and from the cheapest to the more expensive ones.
 
         No account holds more than its next step costs: so there are no bursts. Returns what none can hold.
         """

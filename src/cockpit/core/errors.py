@@ -7,15 +7,15 @@ LONGEST = 200  # characters of somebody else's error
 
 
 class CockpitError(ValueError):
-    """A wrong input; the message says what was given and what to give instead."""
+    """A wrong input; the message names what was given and what to give instead."""
 
 
 class Undefined(Exception):
-    """Raised while measuring: the value does not exist at this step, for the reason given."""
+    """Raised while measuring, with the reason why the value does not exist at this step."""
 
 
 def unknown(what: str, given: object, known: Iterable[str]) -> CockpitError:
-    """Build the error for a name that is not in ``known``, with the nearest names."""
+    """Return the error for a name that is not in ``known``, with the nearest names."""
     known = sorted(known)
     folded = {name.lower(): name for name in known}
     near = [folded[match] for match in get_close_matches(str(given).lower(), folded, n=3, cutoff=0.4)]
@@ -24,7 +24,7 @@ def unknown(what: str, given: object, known: Iterable[str]) -> CockpitError:
 
 
 def why(error: Exception) -> str:
-    """The reason of an undefined value as it stands, or in a line what went wrong while measuring."""
+    """Return the reason of an undefined value, or in one line the type and message of any other error."""
     if isinstance(error, Undefined):
         return str(error)
     lines = f"{type(error).__name__}: {error}".splitlines()

@@ -34,7 +34,8 @@ def tail(source: Source, name: str) -> Tail:
     if source.kinds.get(name) in (Kind.HISTOGRAM, Kind.PER_SAMPLE):
         numbers = source.counted(name)
     last = int(numbers[-1]) if len(numbers) else -1
-    values = {int(step): float(value) for step, value in zip(series.steps, series.values, strict=True) if step > last}
+    begin = int(np.searchsorted(series.steps, last, "right"))
+    values = dict(zip(series.steps[begin:].tolist(), series.values[begin:].tolist(), strict=True))
     reasons = {step: why for why, steps in source.reasons(name).items() for step in steps if step > last}
     after = sorted(values.keys() | reasons.keys())
     odd = [step for step in after if step not in reasons or NOT_FINITE in reasons[step]]

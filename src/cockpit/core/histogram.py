@@ -14,7 +14,7 @@ Counts = NDArray[np.int64]
 class Histogram:
     """A histogram over one or two axes, in total (``counts``) and per parameter (``parts``).
 
-    Nearly all bins are empty, so only the others are kept, all parameters in one array.
+    Nearly all bins are empty, so only the rest is stored, in a single array for all parameters.
     """
 
     __slots__ = ("_counts", "_names", "_places", "edges")
@@ -26,14 +26,14 @@ class Histogram:
 
     @classmethod
     def from_rows(cls, edges: tuple[NDArray[np.float64], ...], names: tuple[str, ...], rows: NDArray[Any]) -> Self:
-        """Build one from the counts of all parameters, one row for each."""
+        """Return the histogram of counts with a row for each parameter."""
         histogram = cls.__new__(cls)
         histogram._set(edges, names, rows.reshape(-1))
         return histogram
 
     @classmethod
     def several(cls, edges: tuple[NDArray[np.float64], ...], names: tuple[str, ...], rows: NDArray[Any]) -> list[Self]:
-        """Build one from each row: the counts of all parameters, one after the other."""
+        """Return a histogram for each row; a row holds the counts of all parameters in turn."""
         filled = (rows != 0).reshape(-1).nonzero()[0]
         first = np.arange(len(rows) + 1) * rows.shape[1]
         ends = np.searchsorted(filled, first)

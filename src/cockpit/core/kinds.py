@@ -13,7 +13,7 @@ class Kind(Enum):
 
 
 class Cost(Enum):
-    """How dear a quantity is; a preset holds every paper quantity up to its level."""
+    """Cost of a quantity; a preset holds every quantity of the paper up to its level."""
 
     ECONOMY = 1
     BUSINESS = 2

@@ -14,7 +14,7 @@ class TierCost:
 
     name: str
     tracked: int  # steps at which its quantities were measured
-    alone: int  # of these, where nothing dearer was
+    alone: int  # of these, where nothing more expensive was
     seconds: float  # of those, in all
     mean: float | None  # of one
     first: float | None  # of the first

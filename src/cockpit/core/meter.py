@@ -50,7 +50,7 @@ class Tier:
         costs = [
             cost * max(1.0, plain / then) if then else cost for cost, then in zip(self.costs, self.plain, strict=True)
         ]
-        if self.count == 1:  # it was cold, or is dear by nature
+        if self.count == 1:  # it was cold, or is always expensive
             cost = max(costs[0] / 3, min(costs[0] - COLD, 2 * prior * plain))
         else:
             cost = min(costs) if self.count == 2 else median(costs)
@@ -144,7 +144,7 @@ class Meter:
         Args:
             step: Its number.
             seconds: Its whole time, from the end of the step before to its own end.
-            tier: The dearest tier that was tracked in it; 0: none.
+            tier: The most expensive tier that was tracked in it; 0: none.
             own: Seconds of it that the tracker knows to have spent itself.
             idle: Seconds of it before its forward pass began: a pause there, an evaluation say, is not ours.
             count: Plain steps that took these seconds together; ``step`` is the first of them.
@@ -312,7 +312,7 @@ class Meter:
         return {
             "tier": number,
             "name": name(number),
-            "tracked": count + dearer,  # a dear tier includes the cheaper ones
+            "tracked": count + dearer,  # an expensive tier includes the cheaper ones
             "alone": count,
             "seconds": seconds,
             "mean": seconds / count if count else None,

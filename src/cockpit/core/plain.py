@@ -28,7 +28,7 @@ def plain(value: Any, odd: Callable[[float], Any] = str) -> Any:
 
 
 def listed(value: Any) -> Any:
-    """The same; numbers of parameters as a list in the order of the parameters, as the paper's tool writes them."""
+    """Return plain data with per-parameter numbers as lists in the order of the parameters, as in the original."""
     if isinstance(value, Mapping) and value and all(isinstance(entry, int | float) for entry in value.values()):
         return [plain(entry) for entry in value.values()]
     return plain(value)

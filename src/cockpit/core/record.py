@@ -1,4 +1,4 @@
-"""One measured value: where the measuring side and the reading side meet."""
+"""A measured value: the type that the measuring side and the reading side share."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -9,9 +9,9 @@ _NO_DETAILS: Mapping[str, Any] = {}
 
 
 class Record(NamedTuple):
-    """A quantity's value at a step; ``value`` is None where it is undefined, and ``reason`` says why.
+    """The value of a quantity at a step; if it is undefined, ``value`` is None and ``reason`` says why.
 
-    A tuple, because a dozen are made at every tracked step.
+    A tuple, because every tracked step creates a dozen.
     """
 
     step: int

@@ -86,3 +86,16 @@ def total(values: Values, rule: str) -> Values:
     """Total of the last axis: ``"sum"``, or else the root of the sum of squares; NaN if a part is missing."""
     summed: Values = values.sum(-1) if rule == "sum" else np.sqrt(np.square(values).sum(-1))
     return summed
+
+
+def taken(reached: int | None, recorded: int | None) -> int | None:
+    """The last step that was taken.
+
+    Args:
+        reached: How many steps the training says it has taken: the number of the next one.
+        recorded: The last step with a record; it may be ahead of what the training has said, or be left from before
+            the run was continued at an earlier step.
+    """
+    if reached is None or reached == recorded:
+        return recorded
+    return reached - 1 if reached > 0 else None

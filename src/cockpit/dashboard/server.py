@@ -50,6 +50,8 @@ def serve(
     if port is None and bound.getsockname()[1] != PORT:
         print(f"port {PORT} is taken; using {bound.getsockname()[1]}")
     print(f"cockpit shows {folder} at {url}  (ctrl-c to stop)", flush=True)
+    for line in _advice(bound, host):
+        print(line, flush=True)
     if not folder.exists():
         print(
             f"{folder} does not exist yet; runs appear on the page as soon as a training writes them there", flush=True
@@ -57,6 +59,15 @@ def serve(
     if open_browser:
         show(url)
     run(folder, bound, token)
+
+
+def _advice(bound: socket.socket, host: str) -> list[str]:
+    """How to read the page from elsewhere: through a tunnel; what plain HTTP lets others see."""
+    port = bound.getsockname()[1]
+    tunnel = f"ssh -L {port}:localhost:{port} {socket.gethostname()}"
+    if not _only_here(host):
+        return [f"this is plain HTTP: others on the network can read along; safer without --host, through {tunnel}"]
+    return [f"from another machine: {tunnel}  then open http://localhost:{port}/ there"]
 
 
 def show(url: str) -> None:

@@ -12,14 +12,9 @@ Init = Callable[[Tensor], State]
 Update = Callable[..., tuple[Tensor, State]]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """An optimizer as a pure function.
-
-    ``update(theta, gradient, state, t, **hyperparameters)`` gives the parameters and the state after step ``t``, which
-    counts from 1. Each element goes by itself, so the parameters of many runs may stand in rows; hyperparameters are
-    :class:`cockpit.optimizers.each.Each`, a number for each row or one for all.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Known:
+    """What is said of an optimizer."""
 
     name: str
     paper: str
@@ -27,8 +22,20 @@ class Rule:
     defaults: dict[str, float]
     space: dict[str, Any]  # what is searched, in the words of a study file and the order of its draws
     version: int  # counts up when the numbers change: results of two versions are never taken for the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rule(Known):
+    """An optimizer as a pure function.
+
+    ``update(theta, gradient, state, t, **hyperparameters)`` gives the parameters and the state after step ``t``, which
+    counts from 1. Each element goes by itself, so the parameters of many runs may stand in rows; hyperparameters are
+    :class:`cockpit.optimizers.each.Each`, a number for each row or one for all.
+    """
+
     init: Init
     update: Update
+    judged: str | None = None  # the part of the state that is judged in place of the parameters
 
 
 def begin(**values: float) -> Init:

@@ -276,6 +276,8 @@ def _with_room(axis: Axis, share: float, below: bool) -> Axis:
 
 
 def _layer(data: str, mark: Spec, encoding: Spec) -> Spec:
+    """Marks of one data set; single ones say their values to whoever points at them."""
+    mark = {**mark, "tooltip": True} if mark["type"] in ("point", "tick") else mark
     return {"data": {"name": data}, "mark": mark, "encoding": encoding}
 
 

@@ -206,16 +206,17 @@ def ranges(runs: Runs, name: str) -> Panel:
     if there is None:
         return words.nothing(missing(runs, name))
     parts, layers, values = there
-    now = runs.latest(Series(parts.steps, values[:, 0]))
+    known = np.flatnonzero(np.isfinite(values).any(1))
+    now = int(max(known[known <= runs.latest(Series(parts.steps, values[:, 0]))], default=0))  # a step with a value
     inside = np.isin(parts.steps, runs.seen(Series(parts.steps, values[:, 0])).steps)
     values = np.where(inside[:, None], values, np.nan) if inside.any() else values
     axis = fitted([values[np.isfinite(values)]], runs.scale("log"))
     rows: list[Row] = []
     for place, layer in enumerate(layers):
-        known = values[np.isfinite(values[:, place]), place]
-        known = known[axis.holds(known)]
-        if len(known):
-            low, first, third, high = (float(v) for v in np.quantile(known, (0.0, 0.25, 0.75, 1.0)))
+        there = values[np.isfinite(values[:, place]), place]
+        there = there[axis.holds(there)]
+        if len(there):
+            low, first, third, high = (float(v) for v in np.quantile(there, (0.0, 0.25, 0.75, 1.0)))
             last = float(values[now, place])
             row = {"r": place, "low": low, "q1": first, "q3": third, "high": high, "layer": layer.name}
             rows.append(row | ({"v": last} if np.isfinite(last) and axis.holds(np.array(last)) else {}))

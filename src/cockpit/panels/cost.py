@@ -20,7 +20,7 @@ INSTRUMENT = Instrument(
     "performance",
     "How fast is training, and what does watching cost?",
     "Seconds for one training step, and what tracking adds to a tracked one. Healthy is level, and a share of tracking "
-    "that you can afford; when it is too dear, track less often (every=, budget=) or fewer quantities.",
+    "that you can afford; when it costs too much, track less often (every=, budget=) or fewer quantities.",
     ("Time", "tracking_seconds"),
 )
 

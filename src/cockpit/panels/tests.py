@@ -162,7 +162,7 @@ def _shown(runs: Runs) -> list[str]:
 def _axis(title: str, half: str, ticks: list[float]) -> Spec:
     scale = {"type": "symlog", "constant": 0.5, "domain": [expr(f"-{half}"), expr(half)], "nice": False}
     axis = {"title": title, **ticks_at(ticks), "grid": False, "labelExpr": "format(datum.value, '.3~g')"}
-    return {"field": "x", "type": "quantitative", "scale": scale, "axis": {**axis, "labelOverlap": False}}
+    return {"field": "x", "type": "quantitative", "scale": scale, "axis": {**axis, "labelOverlap": True}}
 
 
 def _spec(runs: Runs, found: list[Radii], width: float, height: float) -> Spec:
@@ -208,12 +208,17 @@ def _spec(runs: Runs, found: list[Radii], width: float, height: float) -> Spec:
     return {"params": params, "encoding": {"x": x, "y": y}, "layer": layers}
 
 
+def _short(value: float) -> str:
+    """Two digits, for a legend that is often narrow."""
+    return f"{value:.2g}" if 1e-3 <= value < 100 else number(value)
+
+
 def _labels(found: list[Radii]) -> list[Spec]:
     """Legend entries with the numbers they stand for, when there is one run."""
     first = found[0]
     values = {"norm": first.norm, "inner": first.inner, "ortho": first.ortho}
     return [
-        param(f"label_{key}", f"{key} {value:.2g}" if value is not None and len(found) == 1 else key)
+        param(f"label_{key}", f"{key} {_short(value)}" if value is not None and len(found) == 1 else key)
         for key, value in values.items()
     ]
 

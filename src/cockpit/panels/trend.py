@@ -16,6 +16,8 @@ MANY = 120  # values from which on there is a band
 NOISY = 0.04  # of the height of the picture: a thinner band is a line
 ENDS = (0.1, 0.5, 0.9)  # quantiles
 
+Places = NDArray[np.int64]
+
 
 class Trend(NamedTuple):
     """Medians and the middle 80 % of buckets of a curve."""
@@ -24,10 +26,10 @@ class Trend(NamedTuple):
     low: Values
     median: Values
     high: Values
-    line: NDArray[np.int64]  # which unbroken line each belongs to
+    line: Places  # which unbroken line each belongs to
 
 
-def trend(series: Series, lines: NDArray[np.int64], axis: Axis, log: bool) -> Trend | None:
+def trend(series: Series, lines: Places, axis: Axis, log: bool) -> Trend | None:
     """The course of finite values that the axis can hold; None where they are few or hardly scatter.
 
     Args:
@@ -38,29 +40,44 @@ def trend(series: Series, lines: NDArray[np.int64], axis: Axis, log: bool) -> Tr
     """
     if len(series) < MANY:
         return None
-    parts = [part for number in np.unique(lines) for part in _buckets(series, np.flatnonzero(lines == number), log)]
-    dense = np.array([len(part) >= FEWEST for part in parts])
+    starts = _starts(series, lines, log)
+    sizes = np.diff(np.append(starts, len(series)))
+    dense = sizes >= FEWEST
     if dense.sum() < LEAST:
         return None
-    low, median, high = (np.array([np.quantile(series.values[part], end) for part in parts]) for end in ENDS)
+    low, median, high = quantiles(series.values, starts)
     if float(np.mean((axis.at(high) - axis.at(low))[dense])) < NOISY:
         return None
-    where = [series.steps[part[len(part) // 2]] for part in parts]
-    line = np.array([lines[part[0]] for part in parts])
-    for at, part in enumerate(parts):  # a line reaches from its first step to its last
-        if at == 0 or line[at - 1] != line[at]:
-            where[at] = series.steps[part[0]]
-        elif at == len(parts) - 1 or line[at + 1] != line[at]:
-            where[at] = series.steps[part[-1]]
-    return Trend(np.array(where), low, median, high, line)
+    line, last = lines[starts], starts + sizes - 1
+    where = starts + sizes // 2
+    first = np.append(True, line[1:] != line[:-1])  # a line reaches from its first step to its last
+    where = np.where(np.append(first[1:], True), last, where)
+    where = np.where(first, starts, where)
+    return Trend(series.steps[where], low, median, high, line)
 
 
-def _buckets(series: Series, whole: NDArray[np.intp], log: bool) -> list[NDArray[np.intp]]:
-    """Neighbours together, even on the axis in use; where they are few, each value stands for itself."""
-    ends, at = place(series.steps[[0, -1]], log), place(series.steps[whole], log)
+def _starts(series: Series, lines: Places, log: bool) -> Places:
+    """Where buckets begin: even on the axis in use; where values are few, each has its own."""
+    at = place(series.steps, log)
     count = min(BUCKETS, len(series) // EACH)
-    cuts = np.searchsorted(at, np.linspace(ends[0], ends[1], count + 1)[1:-1])
-    found: list[NDArray[np.intp]] = []
-    for part in np.split(whole, cuts):
-        found += [part] if len(part) >= FEWEST else list(part[:, None])
+    cell = np.floor((at - at[0]) / max(float(at[-1] - at[0]), 1e-9) * count).clip(0, count - 1)
+    begins = np.append(True, (np.diff(cell) > 0) | (np.diff(lines) != 0))
+    starts = np.flatnonzero(begins)
+    sizes = np.diff(np.append(starts, len(series)))
+    alone = np.repeat(sizes < FEWEST, sizes)
+    found: Places = np.flatnonzero(begins | alone)
+    return found
+
+
+def quantiles(values: Values, starts: Places) -> list[Values]:
+    """The quantiles of neighbours that are joined from each start to the next, as ``np.quantile`` gives them."""
+    sizes = np.diff(np.append(starts, len(values)))
+    ordered = values[np.lexsort((values, np.repeat(np.arange(len(starts)), sizes)))]
+    found = []
+    for end in ENDS:
+        at = end * (sizes - 1)
+        below = np.floor(at).astype(np.int64)
+        above = np.minimum(below + 1, sizes - 1)
+        share = at - below
+        found.append(ordered[starts + below] * (1 - share) + ordered[starts + above] * share)
     return found

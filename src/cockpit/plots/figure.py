@@ -69,13 +69,13 @@ def render(spec: Any, format: str, theme: str, scale: float) -> bytes:
     """Draw a specification that holds its data."""
     _check(format, theme)
     look = {**config(cast(Theme, theme)), "background": PAPER[theme]}
-    converter, write = _converter(), WRITERS[format]
+    library, write = converter(), WRITERS[format]
     try:
-        return write(converter, spec, look, scale)
+        return write(library, spec, look, scale)
     except ValueError as error:
         if "surrogates not allowed" not in str(error):
             raise
-        return write(converter, plain(spec), look, scale)  # half a character in a name
+        return write(library, plain(spec), look, scale)  # half a character in a name
 
 
 def _check(format: str, theme: str) -> None:
@@ -102,7 +102,8 @@ def legend(runs: Runs) -> list[tuple[str, str]]:
     return list(zip(runs.labels, runs.colours, strict=True)) if runs.several else []
 
 
-def _converter() -> Any:
+def converter() -> Any:
+    """The library that draws, or an error that says how to install it."""
     try:
         import vl_convert
     except ImportError:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from textwrap import wrap
 from typing import Any
 
@@ -24,6 +25,9 @@ RESOLVE = {part: dict.fromkeys(_APART, "independent") for part in ("scale", "leg
 def page(panels: Sequence[Panel], title: str, runs: Sequence[tuple[str, str]]) -> Spec:
     """Lay panels out as one specification that holds all data; the heading of a run that broke says so."""
     alone = len(panels) == 1
+    alarms = list(dict.fromkeys(one.alarm for one in panels if one.alarm))
+    if runs:  # of several the heading says which is broken, once
+        panels = [replace(one, alarm="") for one in panels]
     size = SINGLE if alone else (WIDE, HIGH)
     rows: list[Spec] = [_key(runs)] if runs else []
     holder = _Holder()
@@ -39,8 +43,9 @@ def page(panels: Sequence[Panel], title: str, runs: Sequence[tuple[str, str]]) -
     spec |= {"params": holder.params, "datasets": holder.datasets, "padding": 14}
     if title and not alone:
         spec["title"] = {"text": title, "fontSize": 15, "anchor": "start", "offset": 10}
-        alarms = dict.fromkeys(one.alarm for one in panels if one.alarm)
-        spec["title"] |= {"subtitle": [*alarms], "subtitleColor": ALARM, "subtitleFontSize": 12} if alarms else {}
+        spec["title"] |= {"subtitle": alarms, "subtitleColor": ALARM, "subtitleFontSize": 12} if alarms else {}
+    elif runs and alarms:
+        spec["title"] = {"text": alarms, "color": ALARM, "fontSize": 12, "anchor": "start", "offset": 10}
     return spec
 
 

@@ -1,6 +1,5 @@
 """The paper's JSON log, ``{step: {quantity: value}}``: found, read, and turned into records."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cockpit.core import reading
 from cockpit.core.errors import CockpitError
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
@@ -16,6 +16,7 @@ from cockpit.core.record import Record
 Steps = dict[int, dict[str, Any]]
 
 RUN_FILE = "output.json"  # what a watched run leaves in its folder
+LARGEST = 1 << 30  # bytes of a log
 ALL = "all parameters"  # the one part of a histogram that was logged in total only
 UNSAID = "the log does not say why"
 NOT_FINITE = ("nan", "inf", "-inf")  # JSON has no such numbers; logs write them as text
@@ -39,9 +40,9 @@ def locate(source: str | Path) -> Path | None:
 def parse(path: Path) -> Steps:
     """Read a file."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CockpitError(f"{path} is not a log: not JSON ({error}); give a file made by Cockpit.write") from None
+        data = reading.parsed(reading.content(path, LARGEST), LARGEST, most=None)
+    except reading.Refused as error:
+        raise CockpitError(f"{path} is not a log: {error}; give a file made by Cockpit.write") from None
     except OSError as error:
         raise CockpitError(f"{path} cannot be read: {error.strerror}; check its permissions") from None
     return steps(data, str(path))
@@ -73,7 +74,11 @@ def records(log: Steps) -> Iterator[Record]:
     for step, values in log.items():
         for name, value in values.items():
             if value is not None or name not in LOGGED:
-                yield _record(step, name, kinds.get(name, Kind.SCALAR), value)
+                kind = kinds.get(name, Kind.SCALAR)
+                try:
+                    yield _record(step, name, kind, value)
+                except (ValueError, TypeError, OverflowError, LookupError) as error:
+                    yield Record(step, name, kind, None, f"the log's value cannot be read: {error}")
 
 
 def _kind(value: Any) -> Kind | None:

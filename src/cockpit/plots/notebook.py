@@ -25,7 +25,7 @@ SCALE = 1.5  # pixels of the picture for each point
 COLOURS_KEPT = 128  # of a picture
 SECONDS = 5.0  # at least, from one drawing to the next
 SHARE = 0.05  # of the time that drawing may take
-COLOURS = {"running": "#009E73", "finished": "#0072B2", "crashed": "#D55E00", "stale": "#E69F00"}
+COLOURS = {"running": "#009E73", "finished": "#0072B2", "crashed": "#D55E00", "stale": "#E69F00", "ended": "#E69F00"}
 BOX = "font-family:system-ui,sans-serif;color:#222;background:#fff;padding:8px;border:1px solid #ddd;border-radius:4px"
 
 

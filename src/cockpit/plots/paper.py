@@ -49,10 +49,7 @@ def draw(
     sources: list[Source] = [one(path) for path in runs]
     if not sources and not listed:
         sources = [one(None)]
-    if clock and (first, last, step) != (None, None, None):
-        raise CockpitError("--from, --to and --step count steps; leave them out with --clock")
-    if layers is not None:
-        _check_layers(sources, layers)
+    _check_view(sources, clock and (first, last, step) != (None, None, None), layers)
     view = View(
         axis="auto" if logarithmic is None else "log" if logarithmic else "linear",
         span=_span(sources, first, last),
@@ -103,8 +100,12 @@ def _check(targets: Sequence[Path], gif: Path | None) -> None:
         raise CockpitError(f"--gif {gif} ends in {gif.suffix}; an animation ends in .gif or .mp4, for a figure use -o")
 
 
-def _check_layers(sources: Sequence[Source], pattern: str) -> None:
-    """Refuse a filter that leaves no layer of any run."""
+def _check_view(sources: Sequence[Source], both: bool, pattern: str | None) -> None:
+    """Refuse steps on a wall clock, and a filter that leaves no layer of any run."""
+    if both:
+        raise CockpitError("--from, --to and --step count steps; leave them out with --clock")
+    if pattern is None:
+        return
     there: dict[str, None] = {}
     for source in sources:
         keys = dict.fromkeys(key for name in source.kinds for key in source.parts(name).keys)

@@ -1,4 +1,4 @@
-"""CockpitPlotter: the deck of a run, as a figure, in a notebook, or as text in the terminal."""
+"""``CockpitPlotter``: the deck of a run as a figure, in a notebook, or as text in the terminal."""
 
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from cockpit.plots.until import Until
 
 
 class CockpitPlotter:
-    """Show what was measured: three groups (step size, gradients, curvature) and the performance below."""
+    """Shows a run: step size, gradients and curvature, with performance below."""
 
     def __init__(self, secondary_screen: bool = False) -> None:
-        """Make a plotter.
+        """Set which pages are drawn.
 
         Args:
-            secondary_screen: Add the second page: what has no place on the first.
+            secondary_screen: Add the second page.
         """
         self.secondary_screen = secondary_screen
 
@@ -42,18 +42,18 @@ class CockpitPlotter:
         """Show the deck, or write it to a file.
 
         Args:
-            source: The path of a log with or without ``.json``, a run folder, the log's dictionary, the object
-                that watched the training, or what :func:`cockpit.open_run` gives.
-            savedir: Folder for the figure; None: beside the log, or in the run's folder.
+            source: A watch, a run of :func:`cockpit.open_run`, a run folder, or a log of the original Cockpit: its path
+                (with or without ``.json``) or its dictionary.
+            savedir: Folder for the figure; None: that of the run or the log.
             show_plot: Show the deck: a picture in a notebook, text in a terminal.
             save_plot: Write the figure to ``<name of the log>.<format>``.
             savename_append: Appended to the name of the figure.
-            block: Accepted for compatibility; nothing ever blocks.
-            show_log_iter: Draw over the logarithm of the step.
-            discard: Leave out what was recorded after this step.
+            block: Accepted and ignored.
+            show_log_iter: Draw a logarithmic step axis.
+            discard: Last step to show; None: all.
             plot_title: Heading; None: the name of the log.
-            debug: Accepted for compatibility.
-            format: Of the figure: ``"png"``, ``"svg"`` or ``"pdf"``.
+            debug: Accepted and ignored.
+            format: Format of the figure: ``"png"``, ``"svg"`` or ``"pdf"``.
         """
         run = read(source)
         shown: Source = run if discard is None else Until(run, discard)
@@ -92,7 +92,7 @@ def _show(source: Source, title: str, log_steps: bool) -> None:
 def _target(run: Source, savedir: str | Path | None, append: str | None, format: str) -> Path:
     place = savedir if savedir is not None else getattr(run, "path", None)
     if place is None:
-        raise CockpitError("save_plot=True without a place; give savedir=, the folder for the figure")
+        raise CockpitError("save_plot=True needs a folder; give savedir=")
     folder = Path(place).parent if savedir is None and Path(place).is_file() else Path(place)
     with refusing(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,7 @@ from cockpit.store.run import StoredRun
 from cockpit.store.table import Table, table
 
 FOLDER = "COCKPIT_RUNS"  # the environment variable that names the folder of all runs
+UNREADABLE = "unreadable"  # the state of a run of which nothing can be read
 LISTED = 8  # names in a message
 
 
@@ -93,19 +94,25 @@ def runs_folder(given: str | Path | None = None) -> Path:
     return Path(given or os.environ.get(FOLDER) or "runs").expanduser()
 
 
-def chosen(given: Path | None) -> StoredRun | Log | list[RunInfo]:
+def chosen(given: Path | None, everything: bool = False) -> StoredRun | Log | list[RunInfo]:
     """The run that is meant: the newest of all if none is named; several if a folder with several is named."""
     if given is not None and (StoredRun.at(given) or not given.is_dir() or log.locate(given) is not None):
         return from_path(given)
     folder = runs_folder(given)
-    found = runs(folder)
+    there = runs(folder)
+    found = [info for info in there if everything or not info.hidden]
+    if there and not found:
+        raise CockpitError(f"all {len(there)} runs below {folder} are hidden; see them with `cockpit show --all`")
     if not found and given is None:
         raise CockpitError(
             f"no run below {folder.absolute()}; name one, or start one: cockpit.watch(model, optimizer, loss_fn)"
         )
     if not found:
         raise _nothing(folder)
-    return _readable(StoredRun(found[0].path)) if given is None or len(found) == 1 else found
+    sound = [info for info in found if info.state != UNREADABLE]
+    if sound and (given is None or len(found) == 1):
+        return _readable(StoredRun(sound[0].path))
+    return found
 
 
 def one(given: Path | None) -> StoredRun | Log:

@@ -25,7 +25,13 @@ from cockpit.plots.deck import LAST, Group, deck
 from cockpit.plots.summary import UNFINISHED, summary
 from cockpit.store.run import StoredRun
 
-STATES = {"running": "bold green", "finished": "bold blue", "crashed": "bold red", "stale": "bold yellow"}
+STATES = {
+    "running": "bold green",
+    "finished": "bold blue",
+    "crashed": "bold red",
+    "stale": "bold yellow",
+    "unreadable": "bold red",
+}
 CLOCKS = ("updated", "elapsed", "cost")  # of the summary: they move though nothing happens
 AROUND = 6  # lines above and below the table
 PAUSE = 1.0  # seconds from one look to the next

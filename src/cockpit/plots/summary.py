@@ -9,7 +9,7 @@ import numpy as np
 from cockpit.core.finite import tail
 from cockpit.core.kinds import Kind
 from cockpit.core.ledger import WHOLE, TierCost, ledger
-from cockpit.core.source import Source
+from cockpit.core.source import Source, taken
 from cockpit.plots.deck import GROUPS, LAST, Row, row
 
 UNFINISHED = ("running", "stale")
@@ -50,19 +50,6 @@ def summary(run: Source) -> dict[str, Any]:
     }
 
 
-def taken(reached: int | None, recorded: int | None) -> int | None:
-    """The last step that was taken.
-
-    Args:
-        reached: How many steps the training says it has taken: the number of the next one.
-        recorded: The last step with a record; it may be ahead of what the training has said, or be left from before
-            the run was continued at an earlier step.
-    """
-    if reached is None or reached == recorded:
-        return recorded
-    return reached - 1 if reached > 0 else None
-
-
 def _step(run: Source, rows: Mapping[str, Row]) -> int | None:
     ends = [int(step) for found in rows.values() for step in found.steps[-1:]]
     ends += [int(steps[-1]) for found in rows.values() for steps in found.undefined.values()]
@@ -79,7 +66,7 @@ def elapsed(run: Source) -> float | None:
     if isinstance(started, int | float) and isinstance(updated, int | float) and updated >= started:
         return float(updated - started)
     known = (run.metadata.get("cost") or {}).get("elapsed")
-    return float(known) if isinstance(known, int | float) else None
+    return float(known) if isinstance(known, int | float) and isfinite(known) else None
 
 
 def cost(run: Source) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 
 from rich import box
@@ -11,12 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cockpit.core.errors import CockpitError
+from cockpit.panels.rows import number
 from cockpit.plots import sparkline
 from cockpit.plots.console import console
 from cockpit.plots.reading import Log, chosen, from_path
 from cockpit.plots.show import STATES, as_json, changes, follow, show
-from cockpit.plots.summary import summary, taken
+from cockpit.plots.summary import summary
 from cockpit.plots.text import printable, short
 from cockpit.store import RunInfo
 from cockpit.store.run import StoredRun
@@ -26,9 +27,12 @@ COLUMNS = {"run": 0, "state": 0, "step": 34, "loss": 42, "curve": 70, "started":
 NEAR = 24 * 3600.0  # seconds: a time of today needs no date
 
 
-def present(given: Path | None, json: bool, keep_on: bool) -> None:
-    """Print the run that is meant; ``keep_on``: until it ends or is interrupted, of several the newest."""
-    screen, found = console(), chosen(given)
+def present(given: Path | None, json: bool, keep_on: bool, everything: bool = False) -> None:
+    """Print the run that is meant; ``keep_on``: until it ends or is interrupted, of several the newest.
+
+    ``everything``: hidden runs, too.
+    """
+    screen, found = console(), chosen(given, everything)
     with suppress(KeyboardInterrupt):
         if isinstance(found, list) and keep_on:
             found = from_path(found[0].path)
@@ -71,39 +75,36 @@ def listing(found: Sequence[RunInfo], screen: Console, json: bool = False) -> No
 
 def _cells(info: RunInfo, ramp: str) -> dict[str, str | Text]:
     state = Text(info.state, STATES.get(info.state, ""))
-    if _damaged(info):
+    if info.state == "unreadable":
+        state.append(f": {printable(info.reason or '')}")
+    if info.damaged and info.state != "unreadable":
         state.append(" damaged", "bold red")
     return {
         "run": Text(printable(info.id)),
         "state": state,
         "step": _step(info),
-        "loss": "" if info.loss is None else short(info.loss),
+        "loss": _loss(info.loss),
         "curve": sparkline.curve(range(len(info.losses)), info.losses, range(len(info.losses)), LINE, ramp),
         "started": _when(info.started),
     }
 
 
+def _loss(value: float | None) -> str | Text:
+    if value is None:
+        return ""
+    return short(value) if isfinite(value) else Text(number(value), "bold red")
+
+
 def _entry(info: RunInfo) -> dict[str, object]:
-    keys = ("id", "name", "state", "reason", "started", "updated", "last_step", "reached", "steps", "loss")
+    keys = ("id", "name", "state", "reason", "started", "updated", "last_step", "reached", "step", "steps", "loss")
     facts = {"path": str(info.path), **{key: getattr(info, key) for key in keys}}
-    return {**facts, "step": taken(info.reached, info.last_step), "damaged": _damaged(info)}
-
-
-def _damaged(info: RunInfo) -> str | None:
-    if hasattr(info, "damaged"):
-        found: str | None = info.damaged
-        return found
-    try:
-        return StoredRun(info.path).damaged
-    except (CockpitError, OSError):  # gone in this moment
-        return None
+    return {**facts, "damaged": info.damaged}
 
 
 def _step(info: RunInfo) -> str:
-    step = taken(info.reached, info.last_step)
-    if step is None:
+    if info.step is None:
         return ""
-    return f"{step:,}" + (f" of {info.steps:,}" if info.steps else "")
+    return f"{info.step:,}" + (f" of {info.steps:,}" if info.steps else "")
 
 
 def _when(started: float | None) -> str:

@@ -1,5 +1,6 @@
-"""Things to optimise, one file per problem; a problem is added by a file of its name that holds a value of its name."""
+"""Test problems for optimizers: each is a value in a file, and both have its name."""
 
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
@@ -17,20 +18,21 @@ MODERN = ("tolstoi_gpt", "cifar10_resnet18", "covertype_mlp")
 
 
 def __getattr__(name: str) -> Any:
-    """What a problem of one's own is made of: loaded when it is asked for."""
+    """Load the classes that a problem is made of, on first use."""
     if name in ("Batches", "Place", "Problem", "Splits", "Variant"):
         return getattr(import_module(f"{__name__}._base"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+@cache
 def names() -> tuple[str, ...]:
-    """All problems, in alphabetical order."""
+    """Return the names of all problems, sorted."""
     files = (module.name for module in iter_modules(__path__) if not module.ispkg)
     return tuple(sorted(name for name in files if not name.startswith("_")))
 
 
 def get(name: str) -> "Problem":
-    """The problem of that name."""
+    """Return the problem of this name."""
     if name not in names():
         raise unknown("problem", name, names())
     problem: Problem = getattr(import_module(f"{__name__}.{name}"), name)
@@ -38,7 +40,7 @@ def get(name: str) -> "Problem":
 
 
 def group(name: str) -> tuple[str, ...]:
-    """The problems of ``"small"``, ``"large"`` (of the published benchmark), ``"modern"`` (beside it) or ``"all"``."""
+    """Return the problems of a group: ``"small"`` and ``"large"`` (as published), ``"modern"``, ``"all"``."""
     groups = {"small": SMALL, "large": LARGE, "modern": MODERN, "all": names()}
     if name not in groups:
         raise unknown("group of problems", name, groups)
@@ -46,7 +48,7 @@ def group(name: str) -> tuple[str, ...]:
 
 
 def adapt(problem: "Problem", variant: "Variant") -> "Problem":
-    """The problem as a variant has it; what a variant says of data is left to them."""
+    """Return the problem as a variant asks; its data read the variant themselves."""
     if problem.name != "quadratic_deep" or variant.hessian == 0:
         return problem
     from cockpit.problems.quadratic_deep import with_hessian

@@ -46,7 +46,7 @@ class Batches(Protocol):
         """
 
     def to(self, device: torch.device | str) -> "Batches":
-        """The same data on another device, if they fit."""
+        """Return the data on another device, if they fit."""
 
 
 @dataclass(frozen=True, slots=True)

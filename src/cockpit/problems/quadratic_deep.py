@@ -21,5 +21,5 @@ quadratic_deep = Problem(
 
 
 def with_hessian(index: int, problem: Problem = quadratic_deep) -> Problem:
-    """The same problem with the matrix that the ``index``-th one made in one process got, counted from 0."""
+    """Return the problem with the matrix of the ``index``-th problem that a process builds, counted from 0."""
     return replace(problem, model=partial(quadratic, hessian=numbered(index)))

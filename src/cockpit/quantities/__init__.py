@@ -53,15 +53,15 @@ def resolve(quantities: str | Iterable[Any]) -> list[Quantity]:
         return [quantity() for quantity in preset(quantities)]
     if not isinstance(quantities, Iterable):
         raise CockpitError(f"quantities is {quantities!r}; give a preset name or a list of quantities")
-    found = [_one(entry) for entry in quantities]
-    names = [quantity.name for quantity in found]
+    chosen = [_quantity(entry) for entry in quantities]
+    names = [quantity.name for quantity in chosen]
     for name in names:
         if names.count(name) > 1:
             raise CockpitError(f"the quantity {name} is given {names.count(name)} times; give it once, or subclass it")
-    return found
+    return chosen
 
 
-def _one(entry: Any) -> Quantity:
+def _quantity(entry: Any) -> Quantity:
     if isinstance(entry, str):
         if entry not in QUANTITIES:
             raise unknown("quantity", entry, QUANTITIES)

@@ -23,7 +23,7 @@ class Parameters(SingleStepQuantity):
 
     def _summary(self, theta: torch.Tensor) -> dict[str, object]:
         values = theta.double()
-        found: dict[str, object] = {
+        summary: dict[str, object] = {
             "norm": float(values.norm()),
             "mean": float(values.mean()),
             "std": float(values.std(correction=0)),
@@ -31,5 +31,5 @@ class Parameters(SingleStepQuantity):
             "max": float(values.max()),
         }
         if self._raw:
-            found["raw"] = theta.cpu().numpy().copy()
-        return found
+            summary["raw"] = theta.cpu().numpy().copy()
+        return summary

@@ -1,4 +1,4 @@
-"""Results in a folder: one ``result.json`` each; what DeepOBS wrote is recognised too."""
+"""Results in a folder: one ``result.json`` each, or all of a sweep; what DeepOBS wrote is recognised too."""
 
 import json
 import math
@@ -10,19 +10,24 @@ from os import walk
 from pathlib import Path
 from typing import Any
 
+from cockpit.core import reading
 from cockpit.core.errors import CockpitError
 from cockpit.core.plain import plain
 from cockpit.core.writing import refusing, whole
 from cockpit.results import deepobs
 from cockpit.results.result import METRICS, Result
+from cockpit.results.sweeps import store as sweeps
+from cockpit.results.sweeps.results import results as swept
 
 NAME = "result.json"
 FORMAT = 1  # of the file
+LARGEST = 256 << 20  # bytes
 
 _TEXTS = ("problem", "optimizer", "schedule", "source")
 _OPTIONAL = ("code", "problem_code")  # texts that may be absent
 _RENAMED = {"augmented_eval": "shuffled_eval"}  # parts of a variant that older files name otherwise
 _KEPT = 100_000  # files that are remembered
+_SWEEPS = 4  # sweeps that are
 
 
 class Found(list[Result]):
@@ -48,16 +53,19 @@ def read(path: Path | str) -> Result:
     """Read one result: a file of ours or of DeepOBS, or the folder that holds our file."""
     file = _file(Path(path))
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = reading.parsed(reading.content(file, LARGEST), LARGEST, most=None)
+    except reading.Refused as error:
+        raise CockpitError(f"{file} cannot be read: {error}; the run may have to be repeated") from error
     except OSError as error:
         raise CockpitError(f"{file} cannot be read: {error.strerror or error}; give the folder of a result") from error
-    except ValueError as error:
-        raise CockpitError(f"{file} is not JSON ({error}); the run may have to be repeated") from error
     if not isinstance(data, dict):
         raise CockpitError(f"{file} holds a {type(data).__name__}, not a result")
-    if deepobs.is_result(data):
-        return deepobs.result(data, file)
-    return _result(data, file)
+    try:
+        return deepobs.result(data, file) if deepobs.is_result(data) else _result(data, file)
+    except CockpitError:
+        raise
+    except Exception as error:  # an entry of a kind that nobody thought of
+        raise CockpitError(f"{file} is no result: {type(error).__name__}: {error}") from error
 
 
 def find(folder: Path | str, batch_losses: bool = False) -> Found:
@@ -74,7 +82,10 @@ def find(folder: Path | str, batch_losses: bool = False) -> Found:
     for file in [folder] if folder.is_file() else _files(folder):
         try:
             state = file.stat()
-            found.append(_load(file, state.st_mtime_ns, state.st_size, batch_losses))
+            if file.name == sweeps.NAME:
+                found += _swept(file, state.st_mtime_ns, state.st_size)
+            else:
+                found.append(_load(file, state.st_mtime_ns, state.st_size, batch_losses))
         except (CockpitError, OSError) as error:
             found.problems.append(str(error))
     return found
@@ -108,7 +119,7 @@ def _files(folder: Path) -> list[Path]:
 def _each(folder: Path) -> Iterator[Path]:
     for at, folders, names in walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found = [name for name in names if name == NAME or deepobs.is_file(Path(name))] if names else []
+        found = [name for name in names if name in (NAME, sweeps.NAME) or deepobs.is_file(Path(name))] if names else []
         yield from (Path(at) / name for name in found)
 
 
@@ -117,6 +128,12 @@ def _load(file: Path, changed: int, size: int, batch_losses: bool) -> Result:
     """Read a file in the state that its time and size tell."""
     result = read(file)
     return result if batch_losses else replace(result, batch_losses=[])
+
+
+@lru_cache(_SWEEPS)
+def _swept(file: Path, changed: int, size: int) -> tuple[Result, ...]:
+    """All runs of a sweep, in the state that the time and size of its file tell."""
+    return tuple(swept(file.parent))
 
 
 def _result(data: dict[str, Any], file: Path) -> Result:

@@ -10,18 +10,20 @@ _SPECIAL = {
     **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"},
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "±": r"$\pm$", "–": "--", "×": r"$\times$"},
 }
-_TABLE = r"""\documentclass[border=4pt]{standalone} %% with \usepackage{standalone} it can also be \input into a paper
+_TABLE = r"""\documentclass[border=4pt%(options)s]{standalone}
+%% with \usepackage{standalone} it can also be \input into a paper
 \usepackage[T1]{fontenc}
 \usepackage[utf8]{inputenc}
 \usepackage{booktabs}
 \usepackage[table]{xcolor}
 \begin{document}
-\begin{tabular}{%(columns)s}
+%(tables)s\end{document}
+"""
+_TABULAR = r"""\begin{tabular}{%(columns)s}
 \toprule
 %(header)s \\
 %(body)s\bottomrule
 %(notes)s\end{tabular}
-\end{document}
 """
 
 
@@ -68,10 +70,26 @@ def list_document(header: Sequence[str], rows: Sequence[Sequence[str]], notes: S
     return _document("ll" + "r" * (len(header) - 3) + "l", header, lines, notes)
 
 
+def tables_document(titles: Sequence[str], tables: Sequence[str]) -> str:
+    """Several tables of ``tabular``, one below the other, each below its title."""
+    parts = [f"\\textbf{{{escaped(title)}}}\\\\[2pt]\n{table}" for title, table in zip(titles, tables, strict=True)]
+    return _TABLE % {"options": ", varwidth=\\maxdimen", "tables": "\\par\\bigskip\n".join(parts)}
+
+
+def tabular(header: Sequence[str], rows: Sequence[Sequence[Shade]], words: int, notes: Sequence[str] = ()) -> str:
+    """A table whose first columns are words, and whose others are numbers."""
+    lines = [f"{' & '.join(map(_cell, row))} \\\\\n" for row in rows]
+    return _tabular("l" * words + "r" * (len(header) - words), header, ["\\midrule\n", *lines], notes)
+
+
 def _document(columns: str, header: Sequence[str], lines: Sequence[str], notes: Sequence[str]) -> str:
+    return _TABLE % {"options": "", "tables": _tabular(columns, header, lines, notes)}
+
+
+def _tabular(columns: str, header: Sequence[str], lines: Sequence[str], notes: Sequence[str]) -> str:
     below = "".join(f"\\multicolumn{{{len(header)}}}{{l}}{{\\footnotesize {escaped(note)}}} \\\\\n" for note in notes)
     words = {"columns": columns, "header": " & ".join(map(escaped, header)), "body": "".join(lines), "notes": below}
-    return _TABLE % words
+    return _TABULAR % words
 
 
 def _cell(shade: Shade) -> str:

@@ -31,6 +31,7 @@ class Published:
     speed: float | None = None  # epochs until the convergence performance was reached
     lr: float | None = None
     caveat: str | None = None  # why it cannot be compared with runs of the problem as it is
+    printed: tuple[str, str] = ("", "")  # mean and deviation as they stand there, accuracies in per cent
 
     @property
     def epochs(self) -> int:
@@ -95,7 +96,9 @@ def _entry(
     unit = 100.0 if row["metric"].endswith(_PERCENT) else 1.0
     named = (row["table"], row["problem"], row["optimizer"], row["metric"].removesuffix(_PERCENT))
     figures = (float(row["mean"]) / unit, float(row["std"]) / unit)
-    return Published(*named, *figures, budget, schedule, speed, lr, _caveat(*named, figures[0]))
+    return Published(
+        *named, *figures, budget, schedule, speed, lr, _caveat(*named, figures[0]), (row["mean"], row["std"])
+    )
 
 
 def _caveat(table: str, problem: str, optimizer: str, metric: str, mean: float) -> str | None:

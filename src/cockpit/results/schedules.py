@@ -35,6 +35,25 @@ def ltr(epoch: int, epochs: int) -> float:
     return 1.0 if epoch == 0 else trapezoidal(epoch - (epoch <= epochs / 10), epochs)
 
 
+def linear(epoch: int, epochs: int) -> float:
+    """A straight line from the base rate towards zero."""
+    return 1 - epoch / epochs
+
+
+def wsd(epoch: int, epochs: int) -> float:
+    """Warm-up, stable, decay: a rise over the first tenth, the base rate, a fall towards zero over the last fifth."""
+    return min((epoch + 1) / (epochs / 10), 1.0, (epochs - epoch) / (epochs / 5))
+
+
+def one_cycle(epoch: int, epochs: int) -> float:
+    """One cycle (Smith and Topin 2018): from a 25th up to the base rate, then down to nearly nothing."""
+    top, low, end = 0.3 * epochs - 1, 1 / 25, 1 / 250_000
+    if epoch <= top:
+        return low + (1 - low) * (1 - math.cos(math.pi * epoch / top)) / 2 if top > 0 else 1.0
+    rest = (epoch - top) / (epochs - 1 - top) if epochs > 1 else 0.0
+    return end + (1 - end) * (1 + math.cos(math.pi * rest)) / 2
+
+
 _KNOWN: dict[str, Callable[[int, int], float]] = {rule.__name__: rule for rule in (cosine, cosine_wr, ltr)}
 
 

@@ -110,12 +110,14 @@ def table(
     mixed = {row: _mixed(results, row) for row in rows}
     order = {key: ranked(settings(found), mode) for key, found in held.items()}
     cells = {key: cell(found[0], published, mixed[key[0]]) for key, found in order.items()}
-    full = [
-        replace(cell(one, published, mixed[row]), rank=place)
-        for (row, _), found in order.items()
-        for place, one in enumerate(found, 1)
-    ]
-    return Table(tuple(rows), tuple(columns), cells, mode, published, tuple(full) if every else None)
+    full: tuple[Cell, ...] | None = None
+    if every:
+        full = tuple(
+            replace(cell(one, published, mixed[row]), rank=place)
+            for (row, _), found in order.items()
+            for place, one in enumerate(found, 1)
+        )
+    return Table(tuple(rows), tuple(columns), cells, mode, published, full)
 
 
 def only(results: Iterable[Result], schedules: Sequence[str] = (), optimizers: Sequence[str] = ()) -> list[Result]:

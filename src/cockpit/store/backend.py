@@ -8,7 +8,9 @@ from typing import Protocol
 
 from cockpit.store.item import Attempt, Item, News
 
+UNCLOSED = "ended without close"  # why a run ended, where nobody said it
 Signature = tuple[object, ...]
+Head = tuple[int, int, int]  # attempt, step and layout of a frame
 
 
 class Foreign(Exception):
@@ -51,8 +53,8 @@ class Reader(Protocol):
     def news(self, growing: bool = False) -> News:
         """Read what came since the last call; never raises for a damaged file. ``growing``: somebody may write."""
 
-    def numbers(self, places: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-        """Read the numbers of frames, in their order; those that are damaged are left out."""
+    def numbers(self, places: Sequence[int]) -> Iterator[tuple[int, Head, bytes]]:
+        """Read the numbers of frames, in their order, and whose they are; those that are damaged are left out."""
 
     def tails(self, places: Sequence[int]) -> Iterator[tuple[int, bytes | None]]:
         """Read the tails of frames, empty where one cannot be read."""
@@ -61,7 +63,7 @@ class Reader(Protocol):
         """Of these frames, in their order, those whose tail is damaged."""
 
 
-def stamp(path: Path) -> tuple[int, ...] | None:
+def stamp(path: Path | str) -> tuple[int, ...] | None:
     """Identity, size and time of a file; None if there is none."""
     try:
         found = os.stat(path)

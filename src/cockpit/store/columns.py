@@ -58,7 +58,7 @@ class Columns:
     def add(self, layouts: Sequence[Layout], entries: Sequence[Entry]) -> list[int]:
         """Take in what is new; returns the frames whose layout is damaged."""
         for layout in layouts:
-            with suppress(ValueError, TypeError, LookupError):
+            with suppress(ValueError, TypeError, LookupError, RecursionError):
                 self.fields[layout.id] = fields(layout.text)
         first = len(self)
         for name, column in self._index.items():
@@ -95,10 +95,11 @@ class Columns:
 
     def track(self, name: str, visible: NDArray[np.bool_]) -> Track:
         """Find the records of a name; of several for a step the last one counts."""
+        members = self._members(visible)
         found = [
-            (field, layout, np.flatnonzero(visible & (self["layout"] == layout)))
-            for layout, some in self.fields.items()
-            for field in some
+            (field, layout, members[layout])
+            for layout in members
+            for field in self.fields[layout]
             if field.name == name
         ]
         frames = np.concatenate([np.empty(0, np.int64), *(rows for _, _, rows in found)])
@@ -115,28 +116,40 @@ class Columns:
         ]
         return Track(steps, groups)
 
+    def _members(self, visible: NDArray[np.bool_]) -> dict[int, Rows]:
+        """The visible frames of each layout."""
+        frames = np.flatnonzero(visible)
+        layouts = self["layout"][frames]
+        order = np.argsort(layouts, kind="stable")
+        some, first = np.unique(layouts[order], return_index=True)
+        return dict(zip(some.tolist(), np.split(frames[order], first[1:]), strict=False))
+
     def load(self, reader: Reader) -> list[int]:
         """Bring the numbers of all frames into memory; returns the frames whose numbers are damaged."""
         first = self._loaded
         places, layouts = self["place"][first:], self["layout"][first:]
-        found = dict(reader.numbers(places.tolist()))
+        heads = zip(self["attempt"][first:].tolist(), self["step"][first:].tolist(), layouts.tolist(), strict=True)
+        known = dict(zip(places.tolist(), heads, strict=True))
+        found = {place: some for place, head, some in reader.numbers(places.tolist()) if known.get(place) == head}
         for place in _doubled(places):  # a damaged row that gives itself out as another one: which is which is unknown
             found.pop(place, None)
-        self._loaded = len(self)
         damaged: list[int] = []
+        fresh = []
         for layout in np.unique(layouts).tolist():
             if layout not in self.fields:
                 continue
             wide = width(self.fields[layout])
             frames = np.flatnonzero(layouts == layout)
             numbers = [found.get(place, b"") for place in places[frames].tolist()]
-            bad = [row for row, some in enumerate(numbers) if len(some) != 8 * wide]
-            for row in bad:
-                numbers[row] = b"\xff" * 8 * wide  # NaN
-                damaged.append(first + int(frames[row]))
-            matrix, members = self._matrices.setdefault(layout, (Grown(np.float64, wide), Grown(np.int64)))
-            matrix.extend(np.frombuffer(b"".join(numbers), dtype="<f8").reshape(len(frames), wide))
-            members.extend(first + frames)
+            sound = np.array([len(some) == 8 * wide for some in numbers], dtype=bool)
+            damaged += (first + frames[~sound]).tolist()
+            rows = b"".join([some for some in numbers if len(some) == 8 * wide])
+            fresh.append((layout, wide, np.frombuffer(rows, dtype="<f8").reshape(-1, wide), first + frames[sound]))
+        for layout, wide, matrix, members in fresh:  # nothing fails from here on
+            kept = self._matrices.setdefault(layout, (Grown(np.float64, wide), Grown(np.int64)))
+            kept[0].extend(matrix)
+            kept[1].extend(members)
+        self._loaded = len(self)
         return damaged
 
     @property

@@ -1,5 +1,7 @@
 """What a run's folder holds, kept up to date: frames, metadata, attempts, and whether anybody still writes."""
 
+import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
@@ -9,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from cockpit.core.errors import CockpitError
-from cockpit.store import framed, lock, sqlite, sqlite_reader
-from cockpit.store.backend import Reader, Signature
+from cockpit.store import framed, known, lock, sqlite, sqlite_reader
+from cockpit.store.backend import UNCLOSED, Reader, Signature
 from cockpit.store.columns import Columns
-from cockpit.store.item import Attempt, News
+from cockpit.store.item import STATES, Attempt, News
 
-UNCLOSED = "the process ended without closing the run"
+TOLD = 5  # entries of the metadata that are named
+PATIENCE = 10  # times as long as a failed reading took, until the next
 READERS: dict[str, type[sqlite_reader.SqliteReader] | type[framed.FramedReader]] = {
     sqlite.NAME: sqlite_reader.SqliteReader,
     framed.NAME: framed.FramedReader,
@@ -29,7 +32,7 @@ def holds_run(folder: Path) -> bool:
 def _reader(folder: Path) -> Reader | None:
     for name, kind in READERS.items():
         try:
-            if (folder / name).is_file():
+            if os.path.lexists(folder / name):
                 return kind(folder)
         except (OSError, ValueError):  # not allowed to look, or no path at all
             continue
@@ -53,7 +56,8 @@ class Contents:
         self._attempts: dict[int, Attempt] = {}
         self._counts: Counter[int] = Counter()  # frames of each attempt
         self._signature: Signature | None = None
-        self._growing, self._again = True, False
+        self._growing, self._again, self._due = True, False, 0.0
+        self._refused: dict[str, str] = {}  # entries of the metadata that cannot be used, and why
         self._gap: str | None = None
         self._torn: str | None = None
         self._spoiled: set[int] = set()  # frames
@@ -66,6 +70,8 @@ class Contents:
         for _ in range(2):
             alive = self._look()  # before the data: what was written before it is then seen
             new |= self._read(alive is not False)
+            if self._is_strays():
+                alive = lock.alive(self.folder, None)
             if self.pulse is None or self.pulse.attempt >= self._last:
                 break  # else a new attempt began in between
         self.state, self.reason = self._judge(alive)
@@ -89,9 +95,22 @@ class Contents:
             self.pulse = lock.pulse(self.folder) or self.pulse  # it may have been closed just now
         return alive
 
+    def _is_strays(self) -> bool:
+        """Whether the pulse belongs to another run, whose lock was copied here; it is then ignored."""
+        first = self._attempts.get(1)
+        if first is None or self.pulse is None or self.pulse.began in (None, first.started):
+            return False
+        self.pulse = None
+        self._gap = self._gap or f"{lock.NAME} belongs to another run, and is left aside"
+        return True
+
     def _read(self, growing: bool) -> bool:
         signature = self.reader.signature()
-        if signature == self._signature and growing == self._growing and not self._again:
+        if (
+            signature == self._signature
+            and growing == self._growing
+            and not (self._again and self._due < time.monotonic())
+        ):
             return False
         replaced = self._signature is not None and _replaced(self._signature[0], signature[0])
         if replaced:
@@ -99,17 +118,30 @@ class Contents:
             self.__init__(self.folder)  # type: ignore[misc]
             self.pulse = pulse
         self._signature, self._growing = signature, growing
-        news = self.reader.news(growing)
+        begin = time.monotonic()
+        try:
+            news = self.reader.news(growing)
+        except Exception as error:  # whatever lies there, it is the trouble of this run alone
+            news = News(damage=f"{self.reader.path.name}: {type(error).__name__}: {error}")
         self._again = news.waiting or news.damage is not None  # perhaps only for the moment
+        took = time.monotonic() - begin
+        self._due = begin + PATIENCE * took if news.damage is not None and took > 0.1 else 0.0
         return self._take(news) or replaced
 
     def _take(self, news: News) -> bool:
         attempts = {attempt.id: attempt for attempt in news.attempts}
         new = bool(news.entries or news.layouts) or self._attempts | attempts != self._attempts
-        new |= self.meta | news.meta != self.meta
+        misfits = {
+            key: "it is not what cockpit writes" for key, value in news.meta.items() if not known.fits(key, value)
+        }
+        meta = {key: value for key, value in news.meta.items() if key not in misfits}
+        if "name" in meta:
+            meta["name"] = known.shortened(meta["name"])
+        self._refused |= news.refused | misfits
+        new |= self.meta | meta != self.meta
         self.problem, self._torn = news.damage, news.torn
         self._gap = news.gap or self._gap
-        self.meta |= news.meta
+        self.meta |= meta
         self._attempts |= attempts
         self._counts.update(entry.attempt for entry in news.entries)
         self.spoil(self.columns.add(news.layouts, news.entries))
@@ -118,12 +150,19 @@ class Contents:
     def _judge(self, alive: bool | None) -> tuple[str, str | None]:
         """Closed, alive, silent, or gone; a folder on another machine's disk only its pulse can tell about."""
         closed = self._closed()
-        if closed is not None:
+        if closed is not None and not self.nothing:
             return closed
+        if self.nothing and alive is not True:
+            return "unreadable", self.problem or self._gap
         if alive is False:
-            return "crashed", UNCLOSED if self._attempts or not self.problem else self.problem
+            return "crashed", UNCLOSED
         age = lock.age(self.folder / lock.NAME, self.pulse)
         return ("running", None) if age <= lock.STALE else ("stale", f"no sign of life for {age:.0f} seconds")
+
+    @property
+    def nothing(self) -> bool:
+        """Whether something lies here of which nothing can be read."""
+        return not (self._attempts or self.meta or len(self.columns)) and bool(self.problem or self._gap)
 
     def _closed(self) -> tuple[str, str | None] | None:
         last, pulse = self._last, self.pulse
@@ -142,7 +181,7 @@ class Contents:
         pulse = self.pulse
         if found and pulse is not None and pulse.attempt == found[-1].id and found[-1].state is None:
             found[-1] = replace(found[-1], reached=pulse.reached, lost=pulse.lost)
-        if found and found[-1].state is None and self.state in ("finished", "crashed"):
+        if found and found[-1].state is None and self.state in STATES:
             found[-1] = replace(found[-1], state=self.state, reason=self.reason)
         return found
 
@@ -175,7 +214,8 @@ class Contents:
         bad = len(self._spoiled | self._tailless)
         spoiled = f"{bad} records are damaged and left out" if bad else None
         torn = self._torn if self.state != "running" else None
-        return "; ".join(filter(None, (self.problem, self._gap, spoiled, torn, self._missing()))) or None
+        refused = [f"the metadata {key!r} cannot be used: {why}" for key, why in self._refused.items()][:TOLD]
+        return "; ".join(filter(None, (self.problem, self._gap, *refused, spoiled, torn, self._missing()))) or None
 
     def _missing(self) -> str | None:
         """What was written, by its writer's own count, and is not there."""

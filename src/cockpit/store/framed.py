@@ -11,12 +11,13 @@ import re
 import struct
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
-from cockpit.store.backend import Foreign, Kept, Signature, stamp
+from cockpit.core import reading
+from cockpit.store.backend import Foreign, Head, Kept, Signature, stamp
 from cockpit.store.item import Attempt, Entry, Frame, Item, Layout, Meta, News
 
 NAME = "run.frames"
@@ -26,6 +27,9 @@ FRAME = struct.Struct("<qqqdII")  # attempt, step, layout, time, length of numbe
 FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 SEARCHED = 1 << 24  # bytes searched at a time for the next undamaged frame
 PATIENCE = 2.0  # seconds until bytes in the middle are held to be damaged: a file server may show later ones first
+LONGEST = 2.0  # seconds that a search may take
+HEADED = 64 << 20  # bytes of a frame without its tail, and of anything else
+CHUNK = 1 << 20  # bytes of a tail that are in memory while it is checked
 LETTER = re.compile(rb"[FLAM]")
 
 
@@ -116,6 +120,7 @@ class FramedReader:
         self.path = folder / NAME
         self.end = 0  # of what was read
         self._gaps: list[tuple[int, int]] = []  # begin and number of damaged bytes
+        self._late = 0.0  # when a search has taken too long
         self._doubt = -1, 0.0  # where it does not go on, and since when
 
     def signature(self) -> Signature:
@@ -124,9 +129,9 @@ class FramedReader:
 
     def news(self, growing: bool = False) -> News:
         """Read what came since the last call."""
-        news = News()
+        news, self._late = News(), time.monotonic() + LONGEST
         try:
-            with open(self.path, "rb") as file:
+            with open(reading.opened(self.path), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if self.end == 0 and not self._begin(file, news):
                     return news
@@ -136,6 +141,8 @@ class FramedReader:
                         pass
                     if not self._skip(file, size, growing, news):
                         break
+        except reading.Refused as error:
+            news.damage = str(error)
         except OSError as error:
             news.damage = f"{NAME}: {error.strerror or error}"
         if self._gaps:
@@ -161,10 +168,9 @@ class FramedReader:
         begin, end = self.end + HEAD.size, self.end + HEAD.size + length
         if end > size or letter not in b"FLAM":
             return False
-        payload = file.read(length)
-        if zlib.crc32(payload, zlib.crc32(letter)) != crc:
+        payload = _payload_at(file, length, crc, letter)
+        if payload is None or not _add(news, letter, payload, begin):
             return False
-        _add(news, letter, payload, begin)
         self.end = end
         return True
 
@@ -175,7 +181,11 @@ class FramedReader:
         if growing and not self._waited():
             news.waiting = True
             return False
-        found = _search(file, self.end, size)
+        found = _search(file, self.end, size, self._late)
+        if found == size:
+            self._gaps.append((self.end, size - self.end))
+            self.end = size
+            return False
         if found is None:
             news.torn = f"{NAME}: the last {size - self.end} bytes are an unfinished record; all before it was read"
             return False
@@ -192,23 +202,25 @@ class FramedReader:
         self._doubt = self.end, time.monotonic()
         return True
 
-    def _parts(self, places: Sequence[int]) -> Iterator[tuple[int, bytes, bytes | None]]:
-        with open(self.path, "rb") as file:
+    def _parts(self, places: Sequence[int], tails: bool) -> Iterator[tuple[int, Head, bytes, bytes | None]]:
+        with open(reading.opened(self.path), "rb") as file:
             for place in places:
                 file.seek(place - HEAD.size)
-                payload = file.read(HEAD.unpack(file.read(HEAD.size))[0])
-                *_, numbers, notes = FRAME.unpack_from(payload)
-                end = FRAME.size + numbers
-                yield place, payload[FRAME.size : end], payload[end + notes :] or None
+                (length,) = HEAD.unpack(file.read(HEAD.size))[:1]
+                attempt, step, layout, _, numbers, notes = FRAME.unpack(file.read(FRAME.size))
+                rest = length - FRAME.size - numbers - notes
+                found = file.read(numbers) if not tails else b""
+                file.seek(place + FRAME.size + numbers + notes)
+                yield place, (attempt, step, layout), found, (file.read(rest) if tails and rest > 0 else None)
 
-    def numbers(self, places: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-        """Read the numbers of frames."""
-        for place, numbers, _ in self._parts(places):
-            yield place, numbers
+    def numbers(self, places: Sequence[int]) -> Iterator[tuple[int, Head, bytes]]:
+        """Read the numbers of frames, and whose they are."""
+        for place, head, numbers, _ in self._parts(places, tails=False):
+            yield place, head, numbers
 
     def tails(self, places: Sequence[int]) -> Iterator[tuple[int, bytes | None]]:
         """Read the tails of frames."""
-        for place, _, tail in self._parts(places):
+        for place, _, _, tail in self._parts(places, tails=True):
             yield place, tail
 
     def unsound(self, places: Sequence[int]) -> list[int]:
@@ -216,16 +228,39 @@ class FramedReader:
         return []
 
 
-def _search(file: BinaryIO, begin: int, size: int) -> int | None:
-    """Where the next undamaged frame begins."""
+def _payload_at(file: BinaryIO, length: int, crc: int, letter: bytes) -> bytes | None:
+    """What stands here, of a frame without its tail, which may be large; None if it is damaged."""
+    held = length
+    payload = file.read(min(length, FRAME.size))
+    if letter == b"F":
+        if len(payload) < FRAME.size:
+            return None
+        *_, numbers, notes = FRAME.unpack(payload)
+        held = FRAME.size + numbers + notes
+    if held > min(length, HEADED):
+        return None
+    payload += file.read(held - len(payload))
+    found, rest = zlib.crc32(payload, zlib.crc32(letter)), length - held
+    while rest > 0 and (part := file.read(min(CHUNK, rest))):
+        found, rest = zlib.crc32(part, found), rest - len(part)
+    return payload if found == crc else None
+
+
+def _search(file: BinaryIO, begin: int, size: int, late: float) -> int | None:
+    """Where the next undamaged frame begins; None if there is none, the end if it is not found in time."""
     overlap = HEAD.size + FRAME.size
     for at in range(begin, size, SEARCHED):
         file.seek(at)
         data = file.read(min(SEARCHED + overlap, size - at))
-        for match in LETTER.finditer(data):
+        for number, match in enumerate(LETTER.finditer(data)):
             start = match.start() - HEAD.size + 1
-            if at + start > begin and _likely(data, start, size - at) and _whole(file, at + start):
+            likely = at + start > begin and _likely(data, start, size - at)
+            if likely and _whole(file, at + start):
                 return at + start
+            if (likely or number % 1000 == 0) and time.monotonic() > late:
+                return size
+        if time.monotonic() > late:
+            return size
     return None
 
 
@@ -248,19 +283,33 @@ def _likely(data: bytes, at: int, size: int) -> bool:
 def _whole(file: BinaryIO, at: int) -> bool:
     """Whether an undamaged frame begins here."""
     file.seek(at)
-    length, crc, letter = HEAD.unpack(file.read(HEAD.size))
-    return bool(zlib.crc32(file.read(length), zlib.crc32(letter)) == crc)
+    return _payload_at(file, *HEAD.unpack(file.read(HEAD.size))) is not None
 
 
-def _add(news: News, letter: bytes, payload: bytes, place: int) -> None:
-    if letter == b"F":
-        attempt, step, layout, time, numbers, notes = FRAME.unpack_from(payload)
-        begin = FRAME.size + numbers
-        text = payload[begin : begin + notes].decode() or None
-        news.entries.append(Entry(place, attempt, step, layout, time, text))
-    elif letter == b"L":
-        news.layouts.append(Layout(**json.loads(payload)))
-    elif letter == b"A":
-        news.attempts.append(Attempt(**json.loads(payload)))
-    else:
-        news.meta.update((key, json.loads(text)) for key, text in json.loads(payload).items())
+def _add(news: News, letter: bytes, payload: bytes, place: int) -> bool:
+    """Take in what was written; False if no writer writes this."""
+    try:
+        if letter == b"F":
+            attempt, step, layout, time, numbers, notes = FRAME.unpack_from(payload)
+            begin = FRAME.size + numbers
+            entry = Entry(place, attempt, step, layout, time, payload[begin : begin + notes].decode() or None)
+            if not entry.sound:
+                return False
+            news.entries.append(entry)
+        elif letter == b"L":
+            news.layouts.append(Layout(**reading.parsed(payload)))
+        elif letter == b"A":
+            news.attempts.append(Attempt.of(reading.parsed(payload)))
+        else:
+            _entries(news, reading.parsed(payload))
+    except (ValueError, TypeError, AttributeError):
+        return False
+    return True
+
+
+def _entries(news: News, texts: Mapping[str, str]) -> None:
+    for key, text in texts.items():
+        try:
+            news.meta[key] = reading.parsed(text)
+        except reading.Refused as error:
+            news.refused[key] = str(error)

@@ -5,6 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
+from cockpit.core import reading
+from cockpit.core.shape import maybe, moment, text, whole
+
+STATES = ("finished", "crashed", "ended")  # how an attempt may end; "ended": without close
+REASON = 20_000  # characters
+
 
 @dataclass(frozen=True, slots=True)
 class Meta:
@@ -19,10 +25,13 @@ class Meta:
 
 
 def _json(value: Any) -> str:
+    """A value as JSON that can be read back."""
     try:
-        return json.dumps(value, default=str)
+        found = json.dumps(value, default=str)
+        reading.parsed(found)
+        return found
     except (TypeError, ValueError, RecursionError):
-        return json.dumps(str(value))
+        return json.dumps(str(value)[:REASON])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,18 @@ class Attempt:
     state: str | None = None  # None until it is closed
     reason: str | None = None
     frames: int | None = None  # written by it; not known of one that was killed before its first pulse
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Read one; ``ValueError`` if it is not what a writer writes."""
+        found = cls(**values)
+        if not (
+            found.id and whole(found.id) and whole(found.first_step) and moment(found.started) and whole(found.lost)
+        ):
+            raise ValueError("no attempt")
+        if not (_whole(found.reached) and _whole(found.frames) and ends(found.state, found.reason)):
+            raise ValueError("no attempt")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +93,19 @@ class Entry(NamedTuple):
     time: float
     notes: str | None
 
+    @property
+    def sound(self) -> bool:
+        """Whether a writer may have written it."""
+        return all(map(whole, self[:4])) and type(self.time) is float and moment(self.time)
+
+
+def ends(state: Any, reason: Any) -> bool:
+    """Whether this is how an attempt may have ended, or that it has not."""
+    return (state is None or state in STATES) and _reason(reason)
+
+
+_whole, _reason = maybe(whole), maybe(text(REASON))
+
 
 @dataclass(slots=True)
 class News:
@@ -81,6 +115,7 @@ class News:
     attempts: list[Attempt] = field(default_factory=list)
     layouts: list[Layout] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)  # entries of the metadata that cannot be used, and why
     damage: str | None = None  # nothing, or not all, can be read, perhaps only for the moment: ask again
     gap: str | None = None  # what is damaged for good, at any time so far; all else was read
     waiting: bool = False  # something at the end is not whole yet: ask again

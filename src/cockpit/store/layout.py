@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cockpit.core import reading
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 from cockpit.store import node, tail
@@ -163,9 +164,13 @@ class Field:
 
 
 def fields(text: str) -> list[Field]:
-    """Read a layout."""
+    """Read a layout; ``ValueError`` if it is not what a writer writes."""
     found, column, chunk = [], 0, 0
-    for index, (name, kind, value, details) in enumerate(json.loads(text)):
+    for index, (name, kind, value, details) in enumerate(reading.parsed(text)):
+        if not isinstance(name, str) or len(name) > node.NAME:
+            raise ValueError("no name")
+        node.check(value)
+        node.check(details)
         found.append(Field(index, name, Kind(kind), value, details, column, chunk))
         for shape in (value, details):
             columns, chunks = node.size(shape)
@@ -181,4 +186,8 @@ def width(found: Sequence[Field]) -> int:
 @lru_cache(maxsize=4096)
 def notes(text: str) -> dict[int, tuple[str | None, int]]:
     """Read the notes of a frame: for a record, by its index, the reason and the flags."""
-    return {index: (reason, flags) for index, reason, flags in json.loads(text)}
+    found = {index: (reason, flags) for index, reason, flags in reading.parsed(text)}
+    for index, (reason, flags) in found.items():
+        if type(index) is not int or type(flags) is not int or not (reason is None or isinstance(reason, str)):
+            raise ValueError("no note")
+    return found

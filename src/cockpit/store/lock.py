@@ -5,8 +5,14 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Self
+
+from cockpit.core import reading
+from cockpit.core.shape import maybe, moment, text, whole
+from cockpit.store.item import ends
 
 if sys.platform == "win32":
     import msvcrt
@@ -38,6 +44,20 @@ class Pulse:
     state: str | None = None
     reason: str | None = None
     frames: int | None = None  # written before this pulse; a reader that sees fewer misses some
+    began: float | None = None  # when the run's first attempt began: which run it belongs to
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Read one; ``ValueError`` if it is not what a writer writes."""
+        found = cls(**values)
+        numbers = whole(found.attempt) and whole(found.pid) and whole(found.lost)
+        others = _whole(found.reached) and _whole(found.frames) and _moment(found.began)
+        if not (numbers and others and _host(found.host) and moment(found.time) and ends(found.state, found.reason)):
+            raise ValueError("no pulse")
+        return found
+
+
+_whole, _moment, _host = maybe(whole), maybe(moment), text(64)
 
 
 class Lock:
@@ -103,8 +123,8 @@ class Lock:
 def pulse(folder: Path) -> Pulse | None:
     """Read the pulse of a folder's last writer."""
     try:
-        file = os.open(folder / NAME, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-    except OSError:
+        file = reading.opened(folder / NAME)
+    except (OSError, reading.Refused):
         return None
     try:
         return _read(file)
@@ -126,7 +146,9 @@ def alive(folder: Path, pulse: Pulse | None) -> bool | None:
     if pulse is not None and pulse.host != host():
         return None
     try:
-        file = os.open(folder / NAME, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        file = reading.opened(folder / NAME)
+    except reading.Refused:
+        return False  # no writer makes such a lock
     except OSError:
         return False if pulse is None else None
     try:
@@ -144,7 +166,7 @@ def host() -> str:
 def _read(file: int) -> Pulse | None:
     try:
         os.lseek(file, 0, os.SEEK_SET)
-        return Pulse(**json.loads(os.read(file, PULSE)))
+        return Pulse.of(reading.parsed(os.read(file, PULSE)))
     except (OSError, ValueError, TypeError):
         return None
 

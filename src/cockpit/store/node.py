@@ -16,6 +16,7 @@ Nodes are plain tuples and strings, so that they can be compared and written as 
 import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from math import prod
 from numbers import Real
 from typing import Any
 
@@ -27,6 +28,8 @@ from cockpit.store import tail
 Node = Any
 LARGE = 1000  # bits; larger integers are no floats
 SHORT = 80
+NAME = 10_000  # characters of a name
+BINS, CELLS = 1 << 22, 1 << 25  # of one histogram: bins, and counts of all parameters
 
 
 def take(value: Any, numbers: list[float], chunks: list[bytes], words: bool) -> Node:
@@ -40,7 +43,7 @@ def take(value: Any, numbers: list[float], chunks: list[bytes], words: bool) -> 
         return ("c", value)
     if isinstance(value, Histogram):
         return _take_histogram(value, numbers, chunks)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufcUS":
+    if isinstance(value, np.ndarray) and value.dtype.kind in tail.KINDS and value.dtype.itemsize:
         chunks.append(tail.pack_array(value))
         return "a"
     if isinstance(value, np.bool_ | np.integer | np.floating):
@@ -94,6 +97,29 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
+def check(node: Node) -> None:
+    """Whether this is a node: ``ValueError`` if not, or if its histogram has more bins than memory holds."""
+    match node:
+        case "f" | "i" | "b" | "a" | "j" | ["c", None] | ["c", str()]:
+            return
+        case ["F", *keys] if all(map(_named, keys)):
+            return
+        case ["d", *entries]:
+            for key, entry in entries:
+                if not _named(key):
+                    raise ValueError("no name")
+                check(entry)
+            return
+        case ["h" | "H", [*bins], [*names]] if all(type(count) is int and 0 < count <= BINS for count in bins):
+            if bins and prod(bins) <= BINS and prod(bins) * len(names) <= CELLS and all(map(_named, names)):
+                return
+    raise ValueError("no node")
+
+
+def _named(key: Any) -> bool:
+    return isinstance(key, str) and len(key) <= NAME
+
+
 def give(node: Node, numbers: Iterator[float], chunks: Iterator[bytes]) -> Any:
     """Put a value together again."""
     match node:
@@ -124,6 +150,11 @@ def _give_histogram(node: Node, numbers: Iterator[float], chunk: bytes) -> Histo
             edges = tuple(np.linspace(next(numbers), next(numbers), count + 1) for count in bins)
     else:
         edges = tuple(tail.unpack_array(part) for part in tail.split(rest))
+    inside = prod(bins) * len(names)
+    if len(places) != len(counts) or (len(places) and not 0 <= places.min() <= places.max() < inside):
+        raise ValueError("a histogram whose counts lie outside its bins")
+    if [len(edge) - 1 for edge in edges] != list(bins):
+        raise ValueError("a histogram whose edges do not fit its bins")
     return Histogram.from_sparse(edges, tuple(names), places, counts)
 
 

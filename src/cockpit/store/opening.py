@@ -8,9 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cockpit.store import framed, lock, sqlite
+from cockpit.core.reading import odd_kind
+from cockpit.store import framed, lock, sqlite, sqlite_access
 from cockpit.store.backend import Foreign, Log
-from cockpit.store.contents import holds_run
+from cockpit.store.contents import Contents, holds_run
 from cockpit.store.filesystem import choose, wish
 from cockpit.store.lock import Busy, Lock
 
@@ -61,25 +62,37 @@ class Made:
                 os.rmdir(path)
 
 
-def open_folder(wanted: Path, first_step: int) -> Opened:
-    """Take the folder, or one beside it if it is in use or holds something foreign."""
+def open_folder(wanted: Path, first_step: int, resume: bool = True) -> Opened:
+    """Take the folder, or one beside it if it is in use, holds something foreign, or a run that is not resumed."""
     wish()
-    reason = ""
+    reason, level = "", logging.INFO
     for folder in _candidates(wanted):
-        if folder != wanted and first_step == 0 and holds_run(folder):
+        if folder != wanted and (first_step == 0 or not resume) and holds_run(folder):
             continue  # nobody asked to continue that one
+        if not resume and _holds_records(folder):
+            reason = f"{folder} holds a run already"
+            continue
         try:
             found = _take(folder)
         except Busy as error:
-            reason = reason or f"{folder} is being written by {error}"
+            reason, level = reason or f"{folder} is being written by {error}", logging.WARNING
             continue
         except Foreign as error:
-            reason = reason or f"{folder}: {error}"
+            reason, level = reason or f"{folder}: {error}", logging.WARNING
             continue
         if reason:
-            log.warning("%s; this run goes to %s", reason, folder)
+            log.log(level, "%s; this run goes to %s", reason, folder)
         return found
     raise Busy(reason)
+
+
+def _holds_records(folder: Path) -> bool:
+    """Whether a run lies there that would be hidden by one that begins anew; one without a record is not missed."""
+    if not holds_run(folder):
+        return False
+    contents = Contents(folder)
+    contents.refresh()
+    return len(contents.columns) > 0 and contents.state not in ("running", "unreadable")  # these are told when opened
 
 
 def _take(folder: Path) -> Opened:
@@ -87,7 +100,9 @@ def _take(folder: Path) -> Opened:
     held = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _only_files(folder)
         held = Lock(folder)
+        _nothing_foreign(folder)
         if not holds_run(folder):
             held.clear()  # of a run that was deleted
         return Opened(folder, held, LOGS[choose(folder)](folder), made)
@@ -98,6 +113,21 @@ def _take(folder: Path) -> Opened:
         if not isinstance(error, Busy):
             made.leave()
         raise
+
+
+def _only_files(folder: Path) -> None:
+    """A pipe or a device is not opened: to read from it may take for ever."""
+    for name in FILES:
+        kind = odd_kind(folder / name)
+        if kind is not None:
+            raise Foreign(f"{name} is {kind}, not a file")
+
+
+def _nothing_foreign(folder: Path) -> None:
+    """What lies beside the database would be folded into it: another run's write-ahead log, or a foreign journal."""
+    access = sqlite_access.Access(folder / sqlite.NAME)
+    if (aside := access.foreign()) is not None:
+        raise Foreign(aside)
 
 
 def _candidates(folder: Path) -> Iterator[Path]:

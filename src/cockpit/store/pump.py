@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,36 +14,43 @@ from typing import Any
 
 from cockpit.core.record import Record
 from cockpit.store import metadata
-from cockpit.store.backend import Log
+from cockpit.store.backend import UNCLOSED, Log
 from cockpit.store.item import Attempt, Frame, Item, Layout, Meta
 from cockpit.store.layout import Packer
 from cockpit.store.lock import Lock, Pulse, host
-from cockpit.store.queue import Queue
+from cockpit.store.queue import Entry, Queue
 
 log = logging.getLogger("cockpit")
+UNCLOSED_END = "ended", UNCLOSED
 INTERVAL = 0.2  # seconds between two writes
 BEAT = 1.0  # seconds between two pulses
 SLOWEST = 5.0  # seconds between two tries when the disk does not take anything
 PATIENCE = 5.0  # seconds that closing may take
+LAST = 3  # tries at the end, when the disk or the memory refuses
 GIT = 1.0  # seconds of them
 REASON = 2000  # characters
-TROUBLE = (OSError, sqlite3.Error)
+ABANDONED = 0.3  # seconds for which a run that nobody holds any more still takes records
+TROUBLE = (OSError, sqlite3.Error, MemoryError)  # may pass
 
 
 class Pump:
     """Everything behind a writer that must outlive it: a writer that nobody holds any more is still flushed."""
 
-    def __init__(self, folder: Path, attempt: Attempt, file: Log, lock: Lock) -> None:
+    def __init__(self, folder: Path, attempt: Attempt, file: Log, lock: Lock, began: float) -> None:
         self.folder, self.queue = folder, Queue()
         self.problem: str | None = None
         self.step: int | None = None
-        self._attempt, self._file, self._lock = attempt, file, lock
+        self._attempt, self._file, self._lock, self._began = attempt, file, lock, began
         self._packer = Packer(attempt.id, file.kept.next_layout)
         self._identity = _identity(file.path)
         self._batches: deque[list[Item]] = deque()  # packed, each to be written as a whole
         self._metadata: deque[Meta] = deque()
         self._git: threading.Thread | None = None
         self._end: tuple[str, str | None] | None = None
+        self.meanwhile: Callable[[], bool] | None = None  #: gives records that nobody brings; True: ask again soon
+        self.count: Callable[[], int | None] | None = None  #: the step that training has come to
+        self._taken: deque[Entry] = deque()  # from the queue, not packed yet
+        self._abandoned = False
         self._wake, self._closing = threading.Event(), threading.Event()
         self._delay = INTERVAL
         self._told = self._frames = 0
@@ -84,6 +91,11 @@ class Pump:
             if self._thread.is_alive():
                 log.warning("%s: the disk is too slow, %d records are not written yet", self.folder, len(self.queue))
 
+    def abandon(self) -> None:
+        """Nobody holds the run any more: what is on its way is still written."""
+        self._abandoned = True
+        self.close(*UNCLOSED_END, wait=False)
+
     @property
     def running(self) -> bool:
         """Whether the thread still has something to do."""
@@ -100,26 +112,42 @@ class Pump:
 
     def _run(self) -> None:
         try:
-            self._loop()
+            while self._identity is not None and not self._turned():
+                pass
         except Exception as error:  # a fault of ours: say it, and leave the training alone
             self._stop(f"writing the run to {self.folder} ended: {type(error).__name__}: {error}")
             log.warning("%s", self.problem, exc_info=True)
         finally:
             self._finish()
 
-    def _loop(self) -> None:
-        while self._identity is not None:
-            closing = self._closing.is_set()
-            if closing and self._git is not None:
-                self._git.join(GIT)
+    def _turned(self) -> bool:
+        """Write what is there, and wait for more; True when it is over."""
+        closing = self._closing.is_set()
+        if closing and self._git is not None:
+            self._git.join(GIT)
+        if closing and self._abandoned:
+            time.sleep(ABANDONED)
+        for _ in range(LAST if closing else 1):
+            self._bring()
+            if self.problem is None or not closing:
+                break
+            time.sleep(INTERVAL)
+        if closing:
+            return True
+        if time.monotonic() - self._beaten >= BEAT:
+            self._beat()
+        self._closing.wait(self._delay)
+        self._wake.wait(BEAT)
+        self._wake.clear()
+        return False
+
+    def _bring(self) -> None:
+        try:
+            if self.meanwhile is not None and self.meanwhile():
+                self._wake.set()
             self._flush()
-            if closing:
-                return
-            if time.monotonic() - self._beaten >= BEAT:
-                self._beat()
-            self._closing.wait(self._delay)
-            self._wake.wait(BEAT)
-            self._wake.clear()
+        except MemoryError as error:  # the training may need it all for a moment
+            self._refused(error)
 
     def _flush(self) -> None:
         """Write until nothing waits, or until the disk refuses."""
@@ -156,13 +184,24 @@ class Pump:
         items: list[Item] = []
         while self._metadata:
             items.append(self._metadata.popleft())
-        for entry in self.queue.take():
-            items.extend(self._packed(entry.records, entry.time))
+        if not self._taken:
+            self._taken.extend(self.queue.take())
+        while self._taken:
+            try:
+                items.extend(self._packed(self._taken[0].records, self._taken[0].time))
+            except MemoryError:
+                if not items:
+                    raise
+                break  # what is packed can be written meanwhile
+            self._taken.popleft()
         return [items] if items else []
 
     def _packed(self, records: Sequence[Record], time: float) -> list[Item]:
         try:
             return self._packer.pack(records, time)
+        except MemoryError:
+            self._packer = self._packer.again()
+            raise
         except Exception as error:  # a value that nobody thought of
             self._packer = self._packer.again()  # layouts of what was packed before it will not be written
             if len(records) == 1:
@@ -190,12 +229,14 @@ class Pump:
     def _lose(self) -> None:
         """What is packed will not be written."""
         self.queue.lose(sum(map(self._packer.records, self._batches)))
+        self.queue.lose(sum(len(entry.records) for entry in self._taken))
         self._batches.clear()
+        self._taken.clear()
 
     def _refused(self, error: Exception) -> None:
         self._delay = min(SLOWEST, 2 * self._delay)
         if self.problem is None:
-            self.problem = f"cannot write the run to {self.folder}: {error}"
+            self.problem = f"cannot write the run to {self.folder}: {str(error) or type(error).__name__}"
             log.warning(
                 "%s. Training goes on, records wait in memory and are lost when too many wait: "
                 "free disk space, or make the folder writable again",
@@ -217,12 +258,18 @@ class Pump:
 
     def _beat(self, state: str | None = None, reason: str | None = None) -> None:
         self._beaten = time.monotonic()
+        self._look()
         who = self._attempt.id, os.getpid(), host(), time.time()
-        pulse = Pulse(*who, self.step, self.queue.lost, state, reason, self._frames)
+        pulse = Pulse(*who, self.step, self.queue.lost, state, reason, self._frames, self._began)
         with suppress(OSError):  # the disk's trouble is told where records are written
             self._lock.beat(pulse)
 
+    def _look(self) -> None:
+        count = None if self.count is None else self.count()
+        self.step = self.step if count is None else count
+
     def _finish(self) -> None:
+        self._look()
         state, reason = self._end or ("crashed", self.problem)
         self._lose()
         self.queue.close()
@@ -231,12 +278,13 @@ class Pump:
         if self._identity is not None:
             end = replace(self._attempt, reached=self.step, lost=self.queue.lost, state=state, reason=reason)
             end = replace(end, frames=self._frames)
-            with suppress(*TROUBLE):  # the pulse below says it as well
+            with suppress(Exception):  # the pulse below says it as well
                 self._file.write([end])
-            self._beat(state, reason)
+            with suppress(Exception):
+                self._beat(state, reason)
         try:
             self._file.close()
-        except TROUBLE as error:
+        except Exception as error:
             log.warning("%s: %s", self._file.path, error)
         self._lock.close()
 

@@ -1,9 +1,6 @@
 """``StoredRun``: a run on disk as a source of series, also while it is being written."""
 
-import sqlite3
-import struct
 import threading
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
@@ -17,17 +14,18 @@ from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 from cockpit.core.recorded import COUNTED, SUMMED
-from cockpit.core.source import Parts, Series, Steps, Values, total
+from cockpit.core.source import Parts, Series, Steps, Values, taken, total
 from cockpit.store import tail
 from cockpit.store.contents import READERS, Contents, holds_run
+from cockpit.store.guard import refusing, refusing_each
 from cockpit.store.label import label
 from cockpit.store.layout import Field
 from cockpit.store.table import table
 from cockpit.store.template import NO_DETAILS, NO_VALUE
 from cockpit.store.track import Group, Track
 
-AT_ONCE = 256  # frames whose tails are in memory at a time
-UNREADABLE = (OSError, sqlite3.Error, ValueError, zlib.error, struct.error)
+AT_ONCE = 32  # frames whose tails are in memory at a time
+LARGE = 1 << 24  # numbers of a table that must mostly be there
 
 
 class StoredRun:
@@ -46,6 +44,7 @@ class StoredRun:
         """Whether there is a run: in this folder, or in the folder of this file."""
         return holds_run(_folder(path))
 
+    @refusing
     def refresh(self) -> bool:
         """Read what came since the last call; whether there was anything."""
         with self._lock:
@@ -68,6 +67,7 @@ class StoredRun:
         return str(self._contents.meta.get("name") or self.path.absolute().name)
 
     @property
+    @refusing
     def metadata(self) -> Mapping[str, Any]:
         """What is known about the run, with its attempts and the number of records lost."""
         found: dict[str, Any] = self._cached("metadata", lambda: self._contents.metadata)
@@ -75,7 +75,7 @@ class StoredRun:
 
     @property
     def state(self) -> str:
-        """``"running"``, ``"finished"``, ``"crashed"`` or ``"stale"``: no sign of life, but perhaps not dead."""
+        """``"running"``, ``"finished"``, ``"ended"`` without close, ``"crashed"``, ``"stale"`` or ``"unreadable"``."""
         return self._contents.state
 
     @property
@@ -84,6 +84,7 @@ class StoredRun:
         return self._contents.reason
 
     @property
+    @refusing
     def last_step(self) -> int | None:
         """The last step with a record."""
         found: int | None = self._cached("last", self._last)
@@ -94,10 +95,25 @@ class StoredRun:
         return int(steps.max()) if len(steps) else None
 
     @property
+    @refusing
     def reached(self) -> int | None:
         """The step that the training has reached, with a record or not."""
         found: int | None = self._cached("reached", lambda: self._contents.reached)
         return self.last_step if found is None else found
+
+    @property
+    @refusing
+    def step(self) -> int | None:
+        """The last step that was taken, with a record or not; None before the first."""
+        reached, recorded, attempts = self.reached, self.last_step, self._contents.attempts
+        if recorded is None and attempts and attempts[0].first_step == reached:
+            return None  # its numbers begin at some step, which is yet to be taken
+        return taken(reached, recorded)
+
+    @property
+    def trouble(self) -> str | None:
+        """What is known to be damaged so far; :attr:`damaged` reads everything to tell it."""
+        return self._contents.damaged
 
     @property
     def updated(self) -> float:
@@ -105,6 +121,7 @@ class StoredRun:
         return self._contents.updated
 
     @property
+    @refusing
     def damaged(self) -> str | None:
         """What could not be read; to tell it, everything is read that has not been yet."""
         with self._lock:
@@ -115,6 +132,7 @@ class StoredRun:
     # ---- series
 
     @property
+    @refusing
     def kinds(self) -> Mapping[str, Kind]:
         """Everything that was recorded, in the order of its first appearance."""
         found: dict[str, Kind] = self._cached("kinds", self._kinds)
@@ -129,6 +147,7 @@ class StoredRun:
                 found.setdefault(field.name, field.kind)
         return found
 
+    @refusing
     def scalar(self, name: str) -> Series:
         """See :class:`~cockpit.core.source.Source`."""
         kind = self.kinds.get(name)
@@ -160,18 +179,21 @@ class StoredRun:
         found: Series = self._cached(key, build)
         return found
 
+    @refusing
     def sample(self, name: str, count: int) -> list[float]:
         """At most ``count`` values of a scalar, spread over the run; the numbers of other steps are not read."""
         with self._lock:
             place = self._contents.columns["place"]
             wanted = {int(place[frame]): found for frame, found in self._track(name).spread(count).items()}
             try:
-                numbers = dict(self._contents.reader.numbers(sorted(wanted)))
-                rows = [(at, float(np.frombuffer(numbers[key], "<f8")[column])) for key, (at, column) in wanted.items()]
-            except (*UNREADABLE, LookupError):
+                read = self._contents.reader.numbers(sorted(wanted))
+                numbers = {place: np.frombuffer(found, "<f8") for place, _, found in read}
+                rows = [(at, float(numbers[key][column])) for key, (at, column) in wanted.items() if key in numbers]
+            except Exception:
                 return []
             return [value for _, value in sorted(rows, key=itemgetter(0))]
 
+    @refusing
     def parts(self, name: str) -> Parts:
         """See :class:`~cockpit.core.source.Source`."""
         if self.kinds.get(name) is not Kind.PER_PARAMETER:
@@ -186,6 +208,9 @@ class StoredRun:
         shapes = [group.field.columns if isinstance(group.field.columns, dict) else {} for group in groups]
         keys = tuple(dict.fromkeys(key for shape in shapes for key in shape))
         place = {key: column for column, key in enumerate(keys)}
+        size = len(track.steps) * len(keys)
+        if size > LARGE > sum(len(group.at) * len(shape) for group, shape in zip(groups, shapes, strict=True)):
+            raise CockpitError(f"{name} of {self.path} has {len(keys)} parameters, of which each step names only a few")
         values: Values = np.full((len(track.steps), len(keys)), np.nan)
         for (group, numbers), shape in zip(self._numbers(Track(track.steps, groups)), shapes, strict=True):
             single = {key: column.get("norm") if isinstance(column, dict) else column for key, column in shape.items()}
@@ -193,10 +218,12 @@ class StoredRun:
             values[group.at[:, None], list(chosen)] = numbers[:, list(chosen.values())]
         return Parts(track.steps, keys, values)
 
+    @refusing
     def detail(self, name: str, key: str) -> Series:
         """See :class:`~cockpit.core.source.Source`."""
         return self._series(("detail", name, key), name, lambda field: field.detail_columns.get(key), NO_DETAILS)
 
+    @refusing
     def constant(self, name: str, key: str) -> str | None:
         """See :class:`~cockpit.core.source.Source`."""
         with self._lock:
@@ -204,6 +231,7 @@ class StoredRun:
             found = [(int(group.at[-1]), group.field.words[key]) for group in groups if key in group.field.words]
             return max(found)[1] if found else None
 
+    @refusing
     def reasons(self, name: str) -> dict[str, list[int]]:
         """See :class:`~cockpit.core.source.Source`."""
         with self._lock:
@@ -211,6 +239,7 @@ class StoredRun:
 
     # ---- histograms and whole records
 
+    @refusing
     def counted(self, name: str) -> Steps:
         """See :class:`~cockpit.core.source.Source`."""
         if self.kinds.get(name) not in COUNTED:
@@ -235,6 +264,7 @@ class StoredRun:
         found: dict[int, tuple[int, Field]] = self._cached(("places", name), build)
         return found
 
+    @refusing
     def histogram(self, name: str, step: int) -> Histogram:
         """See :class:`~cockpit.core.source.Source`."""
         found = self._value(name, step)
@@ -242,6 +272,7 @@ class StoredRun:
             raise CockpitError(f"{name} at step {step} of {self.path} is damaged: it is no histogram")
         return found
 
+    @refusing
     def samples(self, name: str, step: int) -> Values:
         """See :class:`~cockpit.core.source.Source`."""
         return np.asarray(self._value(name, step), dtype=np.float64).reshape(-1)
@@ -254,12 +285,13 @@ class StoredRun:
                 raise CockpitError(f"{name} has no histogram or samples at step {step}; see counted()") from None
             try:
                 found = next(self._rebuilt([frame], field.name)).value
-            except (*UNREADABLE, StopIteration) as error:  # the file changed since it was checked, or is gone
+            except Exception as error:  # the file changed since it was checked, or is gone
                 raise CockpitError(f"{name} at step {step} of {self.path} cannot be read: {error}") from error
             if found is None:
                 raise CockpitError(f"{name} at step {step} of {self.path} is damaged; see counted()")
             return found
 
+    @refusing_each
     def records(self) -> Iterator[Record]:
         """All records with everything that belongs to them, in the order of steps."""
         with self._lock:
@@ -273,7 +305,7 @@ class StoredRun:
             with self._lock:
                 try:
                     some = list(self._rebuilt(order[begin : begin + AT_ONCE]))
-                except UNREADABLE as error:
+                except Exception as error:
                     raise CockpitError(f"the records of {self.path} cannot be read: {error}") from error
             for record in some:
                 if record.step != step:
@@ -296,10 +328,11 @@ class StoredRun:
     def _chunks(self, frame: int, found: bytes | None) -> list[bytes]:
         try:
             return tail.split(found)
-        except (ValueError, zlib.error, struct.error):
+        except Exception:  # damaged in whatever way
             self._spoiled(self._contents.blank([frame]))
             return []
 
+    @refusing
     def output(self) -> dict[int, dict[str, Any]]:
         """Return ``{step: {name: value}}``."""
         found: dict[int, dict[str, Any]] = {}
@@ -307,6 +340,7 @@ class StoredRun:
             found.setdefault(record.step, {})[record.name] = record.value
         return found
 
+    @refusing
     def table(self, name: str | None = None) -> dict[str, NDArray[Any]]:
         """Return columns for pandas or polars.
 
@@ -348,7 +382,7 @@ class StoredRun:
             return
         try:
             spoiled = contents.columns.load(contents.reader)
-        except UNREADABLE as error:
+        except Exception as error:
             contents.problem = f"{contents.reader.path.name}: {error}"
             return
         contents.spoil(spoiled)
@@ -359,7 +393,7 @@ class StoredRun:
         contents = self._contents
         try:
             self._spoiled(contents.check())
-        except UNREADABLE as error:
+        except Exception as error:
             contents.problem = f"{contents.reader.path.name}: {error}"
 
     def _spoiled(self, anything: bool) -> None:

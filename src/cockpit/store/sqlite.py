@@ -6,10 +6,12 @@ SQLite itself does not notice a changed byte, so every row carries a checksum.
 
 import ctypes
 import json
+import re
+import secrets
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -21,6 +23,7 @@ from cockpit.store.item import Attempt, Frame, Item, Layout, Meta
 NAME = "run.db"
 APPLICATION, FORMAT = 0x434B5054, 2  # "CKPT"
 TOGETHER = 64  # frames inserted by one statement, which may have 999 variables in older versions of SQLite
+MARK = 8  # bits of the version that hold the format; above them a number by which a log knows its file
 CHECKED = 1 << 28  # bytes; a larger file is not read as a whole before it is continued
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
@@ -30,6 +33,10 @@ CREATE TABLE layouts (id INTEGER PRIMARY KEY, layout TEXT NOT NULL, crc INTEGER 
 CREATE TABLE frames (id INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, step INTEGER NOT NULL, layout INTEGER NOT NULL,
     time REAL NOT NULL, crc INTEGER NOT NULL, notes TEXT, numbers BLOB NOT NULL, tail BLOB);
 """
+TABLES = {
+    name.encode(): re.sub(r"\s+", " ", text).encode()
+    for text, name in re.findall(r"(CREATE TABLE (\w+) .+?);", SCHEMA, re.DOTALL)
+}
 
 
 class SqliteLog:
@@ -57,12 +64,16 @@ class SqliteLog:
             raise OSError(f"{self.path}: the file system does not allow what SQLite needs")
         ask("PRAGMA synchronous=NORMAL")
         if found is None:
-            script = f"PRAGMA application_id={APPLICATION};\nPRAGMA user_version={FORMAT};\n{SCHEMA}"
+            version = FORMAT | secrets.randbelow(1 << 22) << MARK
+            script = f"PRAGMA application_id={APPLICATION};\nPRAGMA user_version={version};\n{SCHEMA}"
             self._connection.executescript(f"BEGIN IMMEDIATE;\n{script}COMMIT;")
         attempts = [attempt(row) for row in ask("SELECT * FROM attempts ORDER BY id")]
         if None in attempts:
             raise Foreign(f"{self.path} is damaged: the checksum of an attempt does not match")
         (layouts,) = ask("SELECT coalesce(max(id), 0) FROM layouts").fetchone()
+        (version,) = ask("PRAGMA user_version").fetchone()
+        self._branding = f"PRAGMA user_version={version}"  # so that every write-ahead log says which file it belongs to
+        self._anchored = False
         self._frames, last = ask("SELECT coalesce(max(id), 0), max(step) FROM frames").fetchone()
         return Kept([found for found in attempts if found is not None], layouts + 1, last)
 
@@ -72,6 +83,7 @@ class SqliteLog:
         rows = [_row(frame, place) for place, frame in enumerate(frames, self._frames + 1)]
         ask("BEGIN IMMEDIATE")
         try:
+            ask(self._branding)
             for item in items:
                 if not isinstance(item, Frame):
                     for statement, row in _statements(item):
@@ -81,10 +93,17 @@ class SqliteLog:
                 ask(_insertion(len(some)), tuple(chain.from_iterable(some)))
             ask("COMMIT")
             self._frames += len(rows)
+            self._anchor()
         except BaseException:
             if self._connection.in_transaction:
                 ask("ROLLBACK")
             raise
+
+    def _anchor(self) -> None:
+        """Put the first items into the file itself: by them it is known whose the write-ahead log beside it is."""
+        if not self._anchored:
+            self._anchored = True
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def close(self) -> None:
         """Let go of the file; the write-ahead log is folded into it."""
@@ -142,13 +161,14 @@ def attempt(row: Sequence[Any]) -> Attempt | None:
     try:
         values: list[Any] = [value.decode() if isinstance(value, bytes) else value for value in row]
         crc = values.pop()
-        return Attempt(*values) if _attempt_crc(values) == crc else None
+        names = [field.name for field in fields(Attempt)]
+        return Attempt.of(dict(zip(names, values, strict=True))) if _attempt_crc(values) == crc else None
     except (ValueError, TypeError):
         return None
 
 
 def identify(connection: sqlite3.Connection, path: Path) -> int | None:
-    """Format of the file, None if there is nothing in it yet; raises if it is none of ours."""
+    """Version of the file, its format and its mark; None if nothing is in it yet; raises if it is none of ours."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -158,7 +178,23 @@ def identify(connection: sqlite3.Connection, path: Path) -> int | None:
         return None
     if application != APPLICATION:
         raise Foreign(f"{NAME} is a database of another program: this is not a cockpit run")
-    if version != FORMAT:
-        remedy = "update cockpit-deck" if version > FORMAT else "it is older than the first release"
-        raise Foreign(f"{NAME} has format {version}, this version of cockpit knows {FORMAT}: {remedy}")
+    found = version & (1 << MARK) - 1
+    if found != FORMAT:
+        remedy = "update cockpit-deck" if found > FORMAT else "it is older than the first release"
+        raise Foreign(f"{NAME} has format {found}, this version of cockpit knows {FORMAT}: {remedy}")
+    _only_tables(connection)
     return int(version)
+
+
+def _only_tables(connection: sqlite3.Connection) -> None:
+    """The tables are those of the schema: a view or a computed column would run whatever it says when it is read."""
+    there = {}
+    for kind, table, text in connection.execute("SELECT type, tbl_name, sql FROM sqlite_master LIMIT 100"):
+        kind, table, text = (part.encode() if isinstance(part, str) else part for part in (kind, table, text))
+        if table in TABLES:
+            there[table] = (
+                kind == b"table" and re.sub(rb"\s+", b" ", text or b"") == TABLES[table] and table not in there
+            )
+    for table in TABLES:
+        if not there.get(table):
+            raise Foreign(f"{NAME}: {table.decode()} is not the table that cockpit makes; it was changed or is damaged")

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 LENGTH = struct.Struct("<I")
+LEAST = 5  # bytes of a tail: checksum, and how it is packed
 SMALL = 256  # bytes: packing saves a few of them, and stops and starts the thread, which delays training
 LARGE = 1 << 20  # raw parameter values: they hardly shrink, and packing them takes long
 INTEGER_HEAD = struct.Struct("<BI")  # bytes of each, number of them
+KINDS = "biufcUS"  # of arrays: numbers and texts, no objects
 INTEGERS = {size: np.dtype(f"<u{size}") for size in (1, 2, 4, 8)}
 
 
@@ -28,7 +30,7 @@ def sound(tail: bytes | None) -> bool:
     """Whether a tail is as it was written."""
     if tail is None:
         return True
-    return len(tail) >= 5 and LENGTH.unpack_from(tail)[0] == zlib.crc32(memoryview(tail)[4:])
+    return len(tail) >= LEAST and LENGTH.unpack_from(tail)[0] == zlib.crc32(memoryview(tail)[4:])
 
 
 def split(tail: bytes | None) -> list[bytes]:
@@ -37,13 +39,22 @@ def split(tail: bytes | None) -> list[bytes]:
         return []
     if not sound(tail):
         raise ValueError("the checksum of a record does not match")
-    body = zlib.decompress(tail[5:]) if tail[4] else tail[5:]
+    body = _unpacked(tail[LEAST:]) if tail[4] else tail[LEAST:]
     chunks, at = [], 0
     while at < len(body):
         (length,) = LENGTH.unpack_from(body, at)
         chunks.append(body[at + 4 : at + 4 + length])
         at += 4 + length
     return chunks
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """Nothing larger than ``LARGE`` is ever packed; what unpacks to more is none of ours."""
+    unpacker = zlib.decompressobj()
+    body = unpacker.decompress(packed, LARGE + 1)
+    if len(body) > LARGE or not unpacker.eof:
+        raise ValueError("a record unpacks to more than it may")
+    return body
 
 
 def pack_array(array: NDArray[Any]) -> bytes:
@@ -55,7 +66,10 @@ def unpack_array(chunk: bytes) -> NDArray[Any]:
     """The inverse of :func:`pack_array`."""
     head, _, body = chunk.partition(b"\n")
     dtype, shape = json.loads(head)
-    return np.frombuffer(body, dtype=np.dtype(dtype)).reshape(shape).copy()
+    kind = np.dtype(dtype)
+    if kind.kind not in KINDS or kind.itemsize == 0:
+        raise ValueError(f"an array of {dtype}")
+    return np.frombuffer(body, dtype=kind).reshape(shape).copy()
 
 
 def pack_sparse(places: NDArray[np.int64], counts: NDArray[Any]) -> bytes:

@@ -6,16 +6,14 @@ import os
 import sqlite3
 import sys
 import time
-import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cockpit.core.record import Record
 from cockpit.store import metadata
-from cockpit.store.backend import Foreign, Kept
-from cockpit.store.contents import UNCLOSED
+from cockpit.store.backend import UNCLOSED, Foreign, Kept
 from cockpit.store.item import Attempt, Item, Meta
 from cockpit.store.lock import Busy, Pulse
 from cockpit.store.opening import open_folder
@@ -31,8 +29,10 @@ class Writer:
     def __init__(self, folder: Path, pump: Pump | None, problem: str | None = None) -> None:
         self.folder = folder
         self._pump, self._problem, self._dropped = pump, problem, 0
-        if pump is not None:
-            weakref.finalize(self, pump.close, "finished", None, wait=False).atexit = False
+
+    def __del__(self) -> None:
+        if self._pump is not None and not sys.is_finalizing():
+            self._pump.abandon()
 
     def append(self, records: Sequence[Record]) -> None:
         """Queue records; they must not be changed afterwards."""
@@ -65,6 +65,16 @@ class Writer:
         """Why nothing is written at the moment."""
         return self._problem if self._pump is None else self._pump.problem
 
+    def attend(self, meanwhile: Callable[[], bool], count: Callable[[], int | None]) -> None:
+        """Ask for records that nobody brings, and for the step that training has come to; both in another thread."""
+        if self._pump is not None:
+            self._pump.meanwhile, self._pump.count = meanwhile, count
+
+    def expect(self) -> None:
+        """A record is on its way, which the writing thread is to ask for."""
+        if self._pump is not None:
+            self._pump.wake()
+
     def update(self, **values: Any) -> None:
         """Merge into the metadata of the run."""
         if self._pump is not None:
@@ -80,15 +90,17 @@ class Writer:
         return f"<cockpit.store.Writer of {self.folder}{': ' + self.problem if self.problem else ''}>"
 
 
-def create(folder: str | Path, metadata: Mapping[str, Any] | None = None, first_step: int = 0) -> Writer:
+def create(
+    folder: str | Path, metadata: Mapping[str, Any] | None = None, first_step: int = 0, resume: bool = True
+) -> Writer:
     """Open a run's folder for writing, new or to be continued; trouble with the disk is told, not raised.
 
     A folder that another process writes to, or whose file is foreign or damaged, is left alone: the run goes to a
-    folder beside it, ``<name>-2``.
+    folder beside it, ``<name>-2``. So is one that holds a run, unless that is to be resumed.
     """
     folder = Path(folder)
     try:
-        pump = _start(folder.absolute(), dict(metadata or {}), first_step)
+        pump = _start(folder.absolute(), dict(metadata or {}), first_step, resume)
     except (OSError, ValueError, sqlite3.Error, Busy, Foreign, RuntimeError) as error:
         problem = f"cannot write the run to {folder}: {error}"
         log.warning("%s. Training goes on, but nothing is recorded: choose a folder that can be written to", problem)
@@ -96,8 +108,8 @@ def create(folder: str | Path, metadata: Mapping[str, Any] | None = None, first_
     return Writer(pump.folder, pump)
 
 
-def _start(wanted: Path, given: dict[str, Any], first_step: int) -> Pump:
-    found = open_folder(wanted, first_step)
+def _start(wanted: Path, given: dict[str, Any], first_step: int, resume: bool) -> Pump:
+    found = open_folder(wanted, first_step, resume)
     folder, file = found.folder, found.file
     try:
         known = {"name": folder.name} | metadata.collect() | given
@@ -106,7 +118,9 @@ def _start(wanted: Path, given: dict[str, Any], first_step: int) -> Pump:
         items: list[Item] = [*(old for old in past if old not in file.kept.attempts), attempt, Meta.of(known)]
         file.write(items)
         _tell(folder, file.kept, first_step)
-        pump = Pump(folder, attempt, file, found.lock)
+        pump = Pump(
+            folder, attempt, file, found.lock, began=min((old.started for old in past), default=attempt.started)
+        )
         pump.start(None if "git" in known else known.get("directory"))
     except BaseException:
         found.abandon()
@@ -145,19 +159,19 @@ def _tell(folder: Path, kept: Kept, first_step: int) -> None:
         log.info(text, folder, kept.last_step, first_step)
 
 
-def _ended() -> tuple[str, str | None]:
+def how_it_ends() -> tuple[str, str | None]:
     """How the process ends: crashed if an exception went through, unless somebody types at a prompt."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     if error is None or hasattr(sys, "ps1") or sys.flags.interactive:
-        return "finished", None
-    return "crashed", f"{type(error).__name__}: {error}".removesuffix(": ")
+        return "ended", UNCLOSED
+    return "crashed", f"{UNCLOSED}: {type(error).__name__}: {error}".removesuffix(": ")
 
 
 @atexit.register
 def _at_exit() -> None:
     for wait in (False, True):  # all at once, then one after the other
         for pump in list(_pumps):
-            pump.close(*_ended(), wait=wait)
+            pump.close(*how_it_ends(), wait=wait)
 
 
 def _in_child() -> None:

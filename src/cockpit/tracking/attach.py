@@ -1,13 +1,16 @@
 """``watch``: attach to a model, its optimizer and its loss; the training loop stays unchanged."""
 
+import atexit
 import logging
+import os
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import ReferenceType, WeakKeyDictionary, WeakSet, ref
 
 import torch
 from torch import Tensor, nn
@@ -27,12 +30,13 @@ from cockpit.engine.needs import double_backward
 from cockpit.engine.step.settings import Settings
 from cockpit.quantities import resolve
 from cockpit.store import StoredRun
-from cockpit.tracking.checks import check_options, check_parts, disabled, whole
+from cockpit.tracking.checks import check_options, check_parts, check_torch, disabled, whole
+from cockpit.tracking.config import hyperparameters
 from cockpit.tracking.describe import describe
 from cockpit.tracking.explain import explain
 from cockpit.tracking.hooks import Hook
 from cockpit.tracking.pace import tier_of
-from cockpit.tracking.recording import Recording, choose_folder
+from cockpit.tracking.recording import Recording, announce, choose_folder
 from cockpit.tracking.roster import Roster, inner_model, inner_optimizer
 from cockpit.tracking.tracker import Tracker
 
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("cockpit")
 
 FIRST_ON_GPU = 0.3  # seconds: what the device loads when it computes something for the first time
+_open: WeakSet["Watch"] = WeakSet()  # with a run on disk
 _watched: WeakKeyDictionary[nn.Module, "ReferenceType[Watch]"] = WeakKeyDictionary()
 
 
@@ -56,6 +61,7 @@ def watch(
     grace: float = 10.0,
     run: str | Path | bool | None = None,
     name: str | None = None,
+    config: Any = None,
     batch_axis: int = 0,
     batch_size: int | Callable[..., int] | None = None,
     losses: Callable[..., Tensor] | None = None,
@@ -63,6 +69,7 @@ def watch(
     step: int = 0,
     steps: int | None = None,
     samples: int | None = None,
+    resume: bool | None = None,
     seed: int = 0,
 ) -> "Watch":
     """Watch a training loop, which stays unchanged.
@@ -75,24 +82,28 @@ def watch(
         every: Interval in steps, or a schedule step -> bool. None: as often as ``budget`` allows.
         budget: Share of the training time that tracking may cost, in (0, 1].
         grace: Seconds of tracking that are free at the start.
-        run: Folder of the run. None: ``runs/<time>-<name>``. False: in memory only. A run in the folder is continued
-            from ``step``; if ``step`` is 0, the new run replaces it.
+        run: Folder of the run. None: ``runs/<time>-<name>``. False: in memory only. If the folder holds a run that is
+            not resumed, the new one goes to ``<folder>-2``.
         name: Name of the run. None: the name of its folder, which is named after the model.
+        config: Hyperparameters to keep with the run: a dictionary, a Namespace or a dataclass.
         batch_axis: Axis of the model's inputs and outputs that counts samples.
         batch_size: Samples in each backward pass: a number, or a callable of the model's arguments. None: read from the
             inputs.
         losses: For a model that returns its loss: ``losses(output, *inputs)`` returns one loss per sample.
             An entry ``losses`` of the model's output does the same.
         scaler: The gradient scaler of mixed precision. None: it is recognised.
-        step: Number of the first step, to continue a run.
+        step: Number of the first step, to resume a run.
+        resume: Whether the run in the folder goes on from ``step``. None: if ``step`` is not 0.
         steps: Planned number of steps; the dashboard then shows the time that remains.
         samples: Random samples of each batch whose individual gradients are taken. None: all, or as many as fit.
         seed: Seed of the estimators. The global random state is never touched.
     """
     given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
     optimizers = [inner_optimizer(entry) for entry in given]
+    check_torch(torch.__version__)
     check_parts(model, optimizers, loss_fn)
     check_options(batch_axis, batch_size, losses, scaler, step, steps, samples)
+    settled = {} if config is None else hyperparameters(config)
     chosen = resolve(quantities)
     on_gpu = any(parameter.is_cuda for parameter in model.parameters())
     tiers = {tier_of(quantity) for quantity in chosen if not quantity.scheduled}
@@ -107,8 +118,12 @@ def watch(
     _watched[inner_model(model)] = ref(pit)
     if folder is not None:
         known = describe(model, optimizers, loss_fn, chosen, schedule, steps)
-        pit.record(folder, known if name is None else {**known, "name": str(name)})
+        known |= {} if name is None else {"name": str(name)}
+        known |= {} if config is None else {"config": settled}
+        pit.record(folder, known, step > 0 if resume is None else resume)
     pit.name = str(name) if name is not None else pit.name if pit.folder is None else pit.folder.name
+    if pit.folder is not None:
+        announce(pit.folder)
     return pit
 
 
@@ -125,7 +140,8 @@ class Watch:
         settings: Settings,
         step: int,
     ) -> None:
-        self.name = type(model).__name__  #: what to call the run
+        self._process = os.getpid()
+        self.name = type(model).__name__  #: name of the run
         self.step = step  #: number of the current step
         self._first = step
         self._model, self._optimizers, self._loss_fn = model, optimizers, loss_fn
@@ -230,9 +246,12 @@ class Watch:
         """Folder of the run; None: in memory only."""
         return None if self._recording is None else self._recording.folder
 
-    def record(self, folder: Path, metadata: dict[str, Any]) -> None:
-        """Write the run to a folder from now on, with this metadata."""
-        self._recording = Recording(folder, metadata, self._tracker, self._first)
+    def record(self, folder: Path, metadata: dict[str, Any], resume: bool = True) -> None:
+        """Write the run to a folder from now on, with this metadata; ``resume``: a run in the folder goes on."""
+        self._recording = Recording(folder, metadata, self._tracker, self._first, resume)
+        watched = ref(self)
+        self._recording.attend(lambda: None if (found := watched()) is None else found.step)
+        _open.add(self)
 
     def source(self) -> Recorded:
         """Return what was recorded so far as series, for panels and plots."""
@@ -243,15 +262,19 @@ class Watch:
         """Stop watching, remove all hooks and finish the run; a second call does nothing."""
         self._end(None)
 
-    def _end(self, error: BaseException | None) -> None:
-        if self._closed:
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and not sys.is_finalizing():
+            self._end(None, closed=False)
+
+    def _end(self, error: BaseException | None, closed: bool = True) -> None:
+        if self._closed or self._process != os.getpid():  # a forked child has no part in the run
             return
         self._closed = True
         for work in (self._disarm, self._unhook, self._tracker.settle, self._drop_unfinished, self._tracker.close):
             self._carefully(work)  # a script goes on after its training, and saves what it trained
         if self._recording is not None:
             self._carefully(partial(self._recording.reached, self.step))  # also past the last tracked step
-            self._carefully(partial(self._recording.close, error))
+            self._carefully(partial(self._recording.close, error, closed))
         self._carefully(self._stop_showing)
 
     @entry
@@ -397,3 +420,10 @@ def _close_earlier(model: nn.Module) -> None:
         earlier.close()
         where = "" if earlier.folder is None else f" (run {earlier.folder})"
         log.warning("%s was being watched%s: that watch is closed, a new one begins", type(model).__name__, where)
+
+
+@atexit.register
+def _at_exit() -> None:
+    """What was tracked is written, however the script ends."""
+    for pit in list(_open):
+        pit._end(None, closed=False)

@@ -1,6 +1,7 @@
 """Checks of what ``watch`` is given."""
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,16 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from cockpit.core.errors import CockpitError
+
+OLDEST = [2, 11]  # version of PyTorch
+
+
+def check_torch(version: str) -> None:
+    """Raise an error for a PyTorch that is older than what cockpit is written for."""
+    numbers = [int(part) for part in re.findall(r"\d+", version)[:2]]
+    if len(numbers) == 2 and numbers < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise CockpitError(f"PyTorch {version} is installed; cockpit needs {oldest} or later: pip install -U torch")
 
 
 def check_parts(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:

@@ -72,10 +72,10 @@ def _undefined(tracker: Tracker) -> list[str]:
 
 
 def _cost(tracker: Tracker) -> list[str]:
-    found = ledger({"cost": cost(tracker)})
-    if not found.counts.get(WHOLE):
-        return [*_plain(found), *_budget(found)]
-    return [*_plain(found), *_tiers(found), *_parts(found), *_budget(found)]
+    costs = ledger({"cost": cost(tracker)})
+    if not costs.counts.get(WHOLE):
+        return [*_plain(costs), *_budget(costs)]
+    return [*_plain(costs), *_tiers(costs), *_parts(costs), *_budget(costs)]
 
 
 def cost(tracker: Tracker) -> dict[str, Any]:
@@ -90,15 +90,15 @@ def cost(tracker: Tracker) -> dict[str, Any]:
     return known | {"budget": meter.report()} if isinstance(meter, Meter) else known
 
 
-def _plain(found: Ledger) -> list[str]:
-    if found.plain is None:
+def _plain(costs: Ledger) -> list[str]:
+    if costs.plain is None:
         return []
-    return [f"A plain step takes {_ms(found.plain)}. A tracked step costs what it takes beyond that."]
+    return [f"A plain step takes {_ms(costs.plain)}. A tracked step costs what it takes beyond that."]
 
 
-def _tiers(found: Ledger) -> list[str]:
+def _tiers(costs: Ledger) -> list[str]:
     lines = []
-    for tier in found.tiers:
+    for tier in costs.tiers:
         if not tier.alone or tier.mean is None:
             continue
         first = f", the first time {_ms(tier.first)}" if tier.first is not None and tier.alone > 1 else ""
@@ -110,20 +110,20 @@ def _tiers(found: Ledger) -> list[str]:
     return lines
 
 
-def _parts(found: Ledger) -> list[str]:
-    lines = [f"Cockpit takes {_ms(found.each(WHOLE) or 0.0)} of a tracked step; of that, each time"]
-    return lines + [f"  {name}: {_ms(seconds)}" for name, seconds in found.dearest_first() if name != WHOLE]
+def _parts(costs: Ledger) -> list[str]:
+    lines = [f"Cockpit takes {_ms(costs.each(WHOLE) or 0.0)} of a tracked step; of that, each time"]
+    return lines + [f"  {name}: {_ms(seconds)}" for name, seconds in costs.dearest_first() if name != WHOLE]
 
 
-def _budget(found: Ledger) -> list[str]:
-    if found.allowed is None or found.spent is None:
+def _budget(costs: Ledger) -> list[str]:
+    if costs.allowed is None or costs.spent is None:
         return []
-    after = f", after {found.grace:g} s that are free" if found.grace else ""
-    free = f", {found.free:.2f} s of them free" if found.free else ""
-    used = f"{found.used:.1%} used" if found.used is not None else "nothing used yet"
-    guess = " (estimated until a plain step is seen)" if found.estimated else ""
-    spent = f"{found.spent:.2f} s spent{free}{guess}"
-    return [f"Budget: {found.allowed:.0%} of the training time{after}. So far {used}: {spent}."]
+    after = f", after {costs.grace:g} s that are free" if costs.grace else ""
+    free = f", {costs.free:.2f} s of them free" if costs.free else ""
+    used = f"{costs.used:.1%} used" if costs.used is not None else "nothing used yet"
+    guess = " (estimated until a plain step is seen)" if costs.estimated else ""
+    spent = f"{costs.spent:.2f} s spent{free}{guess}"
+    return [f"Budget: {costs.allowed:.0%} of the training time{after}. So far {used}: {spent}."]
 
 
 def _steps(count: int) -> str:

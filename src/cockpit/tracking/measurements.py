@@ -80,6 +80,23 @@ class Measurements:
                 waiting.popleft()
         return not waiting
 
+    @property
+    def pending(self) -> bool:
+        """Whether a step that is over waits to be measured."""
+        waiting = self._waiting
+        try:
+            return bool(waiting) and waiting[0].end is not None
+        except IndexError:  # the training has just measured it
+            return False
+
+    def meanwhile(self) -> bool:
+        """Measure the steps that are over and whose numbers are there; True if some still wait."""
+        with np.errstate(all="ignore"):
+            while self.pending and self._waiting[0].step.numbers.ready:
+                self._do(self._waiting[0])
+                self._waiting.popleft()
+        return self.pending
+
     def give_up(self) -> int:
         """Forget what waits; how many steps these were."""
         lost = len(self._waiting)

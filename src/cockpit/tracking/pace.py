@@ -13,7 +13,7 @@ from cockpit.quantities._base import Quantity
 
 
 def tier_of(quantity: Quantity) -> int:
-    """How dear a quantity is to a budget; one outside the presets may cost anything."""
+    """Return the tier of a quantity for the budget; outside the presets a quantity may cost anything."""
     return (quantity.cost or Cost.FULL).value
 
 

@@ -3,9 +3,14 @@
 import logging
 import os
 import re
+import shlex
+import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -13,6 +18,7 @@ from torch import Tensor
 from cockpit.core.errors import CockpitError
 from cockpit.core.ledger import WHOLE
 from cockpit.store import Writer, create
+from cockpit.store.writer import how_it_ends
 from cockpit.tracking.explain import cost, explain
 from cockpit.tracking.tracker import Tracker
 
@@ -20,14 +26,16 @@ log = logging.getLogger("cockpit")
 
 START = "start.pt"  # the weights that Distance counts from
 START_BYTES = 256 * 2**20  # larger models do not get one
+QUIET = "COCKPIT_QUIET"  # the environment variable that keeps the line below away
+_announced: list[Path] = []  # one line a process, of its first run
 BOOKED = 2.0  # seconds from one note of the costs to the next
 
 
 class Recording:
     """Writes the records of a tracker into a run folder."""
 
-    def __init__(self, folder: Path, metadata: dict[str, Any], tracker: Tracker, first_step: int) -> None:
-        self._writer: Writer = create(folder, metadata, first_step)
+    def __init__(self, folder: Path, metadata: dict[str, Any], tracker: Tracker, first_step: int, resume: bool) -> None:
+        self._writer: Writer = create(folder, metadata, first_step, resume)
         self._tracker, self._first, self._began, self._booked = tracker, first_step, time.perf_counter(), 0.0
         self._next_look = 1  # tracked steps at which the coverage is described anew
         self._opened = self._writer.problem is None
@@ -40,9 +48,20 @@ class Recording:
         """Where the run lies; None if it could not be opened for writing."""
         return self._writer.folder if self._opened else None
 
+    def attend(self, count: Callable[[], int | None]) -> None:
+        """Write a step that is over also where none follows; ``count`` gives the step that training has come to."""
+        tracker = ref(self._tracker)
+
+        def meanwhile() -> bool:
+            found = tracker()
+            return found is not None and found.meanwhile()
+
+        self._writer.attend(meanwhile, count)
+
     def reached(self, step: int) -> None:
         """Training has come to this step."""
         self._writer.step = step
+        self._writer.expect()
 
     def book(self) -> None:
         """After a tracked step: note what tracking costs, now and then."""
@@ -54,10 +73,12 @@ class Recording:
             self._next_look *= 8
             self._writer.update(coverage=explain(self._tracker))
 
-    def close(self, error: BaseException | None = None) -> None:
-        """End the run; an error that ended the training is its reason."""
+    def close(self, error: BaseException | None = None, closed: bool = True) -> None:
+        """End the run; an error is its reason. ``closed``: the user did it, or left ``with``."""
         self._writer.update(cost=self._cost(), coverage=explain(self._tracker))
-        if error is None or (isinstance(error, SystemExit) and not error.code):
+        if not closed:
+            self._writer.close(*how_it_ends())
+        elif error is None or (isinstance(error, SystemExit) and not error.code):
             self._writer.close("finished")
         else:
             self._writer.close("crashed", f"{type(error).__name__}: {error}".rstrip(": "))
@@ -92,6 +113,19 @@ class Recording:
                 log.warning(
                     "%s has no starting weights from the earlier part of the run; Distance counts from here", name
                 )
+
+
+def announce(folder: Path) -> None:
+    """Say where the run lies and how to see it, once a process; quiet with ``COCKPIT_QUIET=1`` or in a further rank."""
+    quiet = os.environ.get(QUIET, "") not in ("", "0") or os.environ.get("RANK", "0") != "0"
+    if quiet or _announced:
+        return
+    _announced.append(folder)
+    with suppress(OSError, ValueError):  # no terminal, or one that is closed; no working directory
+        usual = folder.parent.absolute() == Path(os.environ.get("COCKPIT_RUNS") or "runs").absolute()
+        folder = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+        where = "" if usual else f" {shlex.quote(str(folder.parent))}"
+        print(f"cockpit records to {folder}; see it live: cockpit ui{where}", file=sys.stderr, flush=True)
 
 
 def choose_folder(run: str | Path | bool | None, name: str) -> Path | None:

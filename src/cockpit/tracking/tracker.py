@@ -14,6 +14,7 @@ from cockpit.core.guard import Faults, entry
 from cockpit.core.history import History
 from cockpit.core.record import Record
 from cockpit.core.schedule import Schedule
+from cockpit.core.turn import Turn
 from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.thread import LoopThread
 from cockpit.engine.needs import UPDATE, Need
@@ -63,7 +64,7 @@ class Tracker:
         self._measurements = Measurements(self.journal, self.coverage.book)
         self._observation: Observation | None = None
         self._measured = 0  # backward passes that the last measurement had seen
-        self._thread, self._faults = LoopThread(), Faults(log)
+        self._thread, self._faults, self._turn = LoopThread(), Faults(log), Turn()
 
     @property
     def history(self) -> History:
@@ -71,14 +72,23 @@ class Tracker:
         self.settle()
         return self.journal.history
 
+    def meanwhile(self) -> bool:
+        """In another thread, while the loop does something else: measure what is over; True to be asked again soon."""
+        if not self._measurements.pending:
+            return False
+        with self._turn.spare() as free, torch.no_grad():
+            return self._measurements.meanwhile() if free else True
+
     def pause(self) -> bool:
         """No tracked step follows soon: measure what is there, else it would wait for one; False if more will come."""
-        return self._measurements.settle()
+        with self._turn:
+            return self._measurements.settle()
 
     def settle(self) -> None:
         """Wait for the device and measure everything that waits for it."""
         try:
-            self._measurements.settle(wait=True)
+            with self._turn:
+                self._measurements.settle(wait=True)
         except Exception as error:  # the device is lost: what was recorded before must still be written
             log.warning("%s steps could not be measured: %s", self._measurements.give_up(), why(error))
 
@@ -98,7 +108,8 @@ class Tracker:
     @entry
     def open(self, step: int) -> bool:
         """Begin a step; True if anything is measured in it."""
-        return self.begin(step)
+        with self._turn:
+            return self.begin(step)
 
     def begin(self, step: int) -> bool:
         """The same before the loop runs: a schedule that fails at its first step is shown to who gave it."""
@@ -193,9 +204,11 @@ class Tracker:
         self._measure()
 
     def _measure(self) -> None:
-        recorder = self.recorder
-        if recorder is None:
-            return
+        if self.recorder is not None:
+            with self._turn:
+                self._measure_in_turn(self.recorder)
+
+    def _measure_in_turn(self, recorder: Recorder) -> None:
         begin = time.perf_counter()
         with torch.no_grad(), full_precision(_device(recorder.parameters)):
             step = self._observe(recorder)
@@ -262,7 +275,8 @@ class Tracker:
         """The optimizer has stepped."""
         recorder, departure = self.recorder, self._departure
         if recorder is not None:
-            self._after_update(recorder, departure)
+            with self._turn:
+                self._after_update(recorder, departure)
         else:
             self._departure = None
 
@@ -337,11 +351,12 @@ class Tracker:
     def close(self) -> None:
         """End the run: what waited for a further step stays undefined."""
         self.settle()
-        if self._departure is not None:
-            self._never_arrived(self._departure, "no further step was taken")
-            self._departure = None
-        self.journal.hand_over()
-        self.abandon()
+        with self._turn:
+            if self._departure is not None:
+                self._never_arrived(self._departure, "no further step was taken")
+                self._departure = None
+            self.journal.hand_over()
+            self.abandon()
 
     # ---- records
 
@@ -352,7 +367,8 @@ class Tracker:
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Keep the user's own numbers beside the measured ones."""
-        self.journal.log(step, metrics, QUANTITIES)
+        with self._turn:
+            self.journal.log(step, metrics, QUANTITIES)
 
     def _circumstances(self, step: Observation, seconds: float) -> None:
         """Record what a reader needs to judge the values of a step."""

@@ -1,1 +1,1 @@
-"""The paper's import paths; nothing lives here."""
+"""The import paths of the original Cockpit; the code is elsewhere."""

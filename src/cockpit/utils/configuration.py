@@ -1,4 +1,4 @@
-"""The paper's import path for presets."""
+"""Presets, at the import path of the original Cockpit."""
 
 from cockpit.core.schedule import Schedule, linear
 from cockpit.quantities import preset
@@ -6,7 +6,7 @@ from cockpit.quantities._base import Quantity
 
 
 def configuration(label: str, track_schedule: Schedule | None = None, verbose: bool = False) -> list[Quantity]:
-    """Return the quantities of ``"economy"``, ``"business"`` or ``"full"``, all with the same schedule (every step)."""
+    """Return the quantities of ``"economy"``, ``"business"`` or ``"full"``, on a schedule; None: every step."""
     schedule = linear(1) if track_schedule is None else track_schedule
     return [quantity(track_schedule=schedule, verbose=verbose) for quantity in preset(label)]
 

@@ -1,4 +1,4 @@
-"""The paper's import path for schedules."""
+"""Schedules, at the import path of the original Cockpit."""
 
 from cockpit.core.schedule import linear, logarithmic
 

@@ -24,6 +24,9 @@ class SignMom(torch.optim.Optimizer):
                 m.mul_(group["beta"]).add_(p.grad)
                 p.sub_(group["lr"] * m.sign())
 '''
+SLOW = OPTIMIZER.replace("import torch", "import time\nimport torch").replace(
+    "for group in", "time.sleep(0.01)\n        for group in"
+)
 STUDY = """
 problems = ["quadratic_deep"]
 optimizers = ["SGD", "NAdam", "my_opt:SignMom"]
@@ -56,3 +59,49 @@ def numbers(folder: Path) -> dict[str, tuple[Any, ...]]:
     found = {row[0]: row[1:] for row in db.execute(f"SELECT {names} FROM result")}
     db.close()
     return found
+
+
+ODD = '''
+"""Optimizers that go wrong."""
+
+import os
+import time
+
+import torch
+
+
+class Odd(torch.optim.SGD):
+    """Fails as its rate says."""
+
+    def __init__(self, params, lr=0.01, kind=0):
+        if kind == 1:
+            raise ValueError("this kind is refused")
+        super().__init__(params, lr=lr)
+        self.kind, self.steps = kind, 0
+
+    def step(self):
+        self.steps += 1
+        if self.steps == 5 and self.kind == 2:
+            raise RuntimeError("a bug in the optimizer")
+        if self.steps == 5 and self.kind == 3:
+            os.kill(os.getpid(), 11)
+        if self.steps == 5 and self.kind == 4:
+            raise SystemExit(3)
+        if self.steps == 5 and self.kind == 5:
+            print("printed by an optimizer")
+        super().step()
+'''
+ODDS = """
+problems = ["quadratic_deep"]
+optimizers = ["my_opt:Odd"]
+budgets = [8]
+search = "grid"
+seeds = 2
+
+[problem.quadratic_deep]
+epochs = 2
+
+[optimizer."my_opt:Odd"]
+lr = 0.01
+kind = { choice = [0, 1, 2, 4, 5] }
+"""

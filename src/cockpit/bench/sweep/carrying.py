@@ -1,29 +1,38 @@
 """What ``cockpit bench sweep`` does."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 
+from cockpit.bench import importing
+from cockpit.bench.listing import data_there
 from cockpit.bench.sweep import study as studies
+from cockpit.bench.sweep.changes import changes
 from cockpit.bench.sweep.engine import Engine, Inline
 from cockpit.bench.sweep.living import held
 from cockpit.bench.sweep.local import Local
-from cockpit.bench.sweep.making import Context
-from cockpit.bench.sweep.places import places
+from cockpit.bench.sweep.making import Context, variant_of
+from cockpit.bench.sweep.places import places, their_words
 from cockpit.bench.sweep.progress import shown
+from cockpit.bench.sweep.ray import Ray
 from cockpit.bench.sweep.resolve import resolve
 from cockpit.bench.sweep.run import SCRATCH, Sweep
+from cockpit.bench.sweep.slurm import Slurm, take_in
+from cockpit.core.errors import unknown
+from cockpit.problems._base import Place
 from cockpit.results.sweeps.plan import SweepPlan
 from cockpit.results.sweeps.runs import groups
 from cockpit.results.sweeps.selection import chosen
-from cockpit.results.sweeps.status import count, nominal, seconds_left, status
-from cockpit.results.sweeps.store import NAME, Store, create
+from cockpit.results.sweeps.status import Count, count, nominal, seconds_left, status
+from cockpit.results.sweeps.store import NAME, Row, Store, create
 from cockpit.store.lock import Busy
 
+PARCELS = "parcels"  # a folder in the store's, for what workers on a cluster write
 COMPLETE, FAILURES, LIVING, STOPPED = 0, 1, 4, 130
 BYTES = 4000  # of a run, if nothing is known
 
@@ -43,6 +52,7 @@ class Prepared:
     plan: SweepPlan
     folder: Path  # of its store
     modules: tuple[str, ...]  # folders where modules are looked for
+    gpus: dict[str, float]  # shares of one that runs of a problem take, on Ray
 
 
 def prepare(file: Path, out: Path | None = None) -> Prepared:
@@ -50,7 +60,8 @@ def prepare(file: Path, out: Path | None = None) -> Prepared:
     study = studies.read(file)
     modules = (str(study.folder), os.getcwd())
     folder = studies.folder_of(study.name, out, os.environ.get("COCKPIT_RUNS"))
-    return Prepared(resolve(study, modules), folder, modules)
+    gpus = {name: float(table["gpus"]) for name, table in study.options.items() if "gpus" in table}
+    return Prepared(resolve(study, modules), folder, modules, gpus)
 
 
 def dry(file: Path, out: Path | None = None) -> Ended:
@@ -59,10 +70,16 @@ def dry(file: Path, out: Path | None = None) -> Ended:
     plan = prepared.plan
     store = Store(prepared.folder) if (prepared.folder / NAME).is_file() else None
     rows = {} if store is None else store.rows()
-    counted = count([one for group in groups(plan) for one in chosen(group, rows)], rows)
+    counted = _counted(plan, rows)
     each = store.bytes / len(rows) if store is not None and rows else BYTES
     runs = {"nominal": nominal(plan), "stored": len(counted.rows), "to_do": counted.left}
-    told = {"name": plan.name, "cells": plan.cells, "runs": runs, "seconds": seconds_left(counted)}
+    seconds = seconds_left(counted)
+    told = {
+        "name": plan.name,
+        "cells": plan.cells,
+        "runs": runs,
+        "seconds": None if seconds is None else seconds / _cores(),
+    }
     return Ended({**told, "bytes": round(each * counted.left)}, COMPLETE)
 
 
@@ -70,6 +87,7 @@ def carry_out(
     file: Path,
     *,
     out: Path | None = None,
+    on: str = "local",
     workers: int | None = None,
     device: str | None = None,
     data_dir: Path | None = None,
@@ -78,17 +96,22 @@ def carry_out(
 ) -> Ended:
     """Carry a study out, or what is left of it."""
     prepared = prepare(file, out)
-    store = create(prepared.folder, prepared.plan)
     data = None if data_dir is None else str(data_dir.absolute())
-    context = Context(prepared.modules, str((store.folder / SCRATCH).absolute()), data, not no_download)
+    context = Context(prepared.modules, str((prepared.folder / SCRATCH).absolute()), data, not no_download)
+    _fetch(prepared, context.place)
+    store = create(prepared.folder, prepared.plan)
     console = Console(stderr=True)
     try:
         with held(store.folder) as alive:
+            for said in _changes(store, prepared.plan):
+                console.print(f"Note: {said}", markup=False, highlight=False, soft_wrap=True)
             store.keep(prepared.plan)
-            engine = _engine(context, workers, device)
+            take_in(store.folder / PARCELS, store)
+            engine = _engine(on, prepared, context, workers, device)
             try:
                 with places(prepared.modules), shown(console, engine.slots) as progress:
                     Sweep(prepared.plan, store, engine, progress, retry_failed).go(alive)
+                take_in(store.folder / PARCELS, store)
             finally:
                 engine.close()
     except Busy as error:
@@ -101,10 +124,36 @@ def carry_out(
     return Ended(told, FAILURES if told["runs"]["failed"] else COMPLETE)
 
 
-def _engine(context: Context, workers: int | None, device: str | None) -> Engine:
+def _fetch(prepared: Prepared, place: Place) -> None:
+    """Data that are not there are fetched once, before workers need them; an error comes before anything is written."""
+    with places(prepared.modules), their_words():
+        for task in prepared.plan.problems:
+            if data_there(task.name, place.folder) is False:
+                variant = variant_of({**task.options, "order": task.order, "hessian": task.matrix})
+                importing.problem(task.name).data(place, variant)
+
+
+def _changes(store: Store, plan: SweepPlan) -> Iterator[str]:
+    rows = store.rows()
+    return changes(store.plan(), plan, rows.keys(), _counted(plan, rows).specs.keys())
+
+
+def _counted(plan: SweepPlan, rows: dict[str, Row]) -> Count:
+    return count([one for group in groups(plan) for one in chosen(group, rows)], rows)
+
+
+def _engine(on: str, prepared: Prepared, context: Context, workers: int | None, device: str | None) -> Engine:
+    kind, _, rest = on.partition(":")
+    if kind == "slurm":
+        folder = prepared.folder.absolute() / PARCELS
+        return Slurm(replace(context, device=device or "cpu"), workers, rest.split(",") if rest else (), folder)
+    if kind == "ray":
+        return Ray(context, workers, rest or None, prepared.gpus)
+    if on != "local":
+        raise unknown("engine", on, ("local", "slurm[:NAME=VALUE,...]", "ray[:ADDRESS]"))
     devices = _devices(device)
     if workers == 0:
-        return Inline(context)
+        return Inline(replace(context, device=devices[0]))
     return Local(context, workers or (len(devices) if devices[0] != "cpu" else _cores()), devices)
 
 

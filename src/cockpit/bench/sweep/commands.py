@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from cockpit.results.sweeps.store import Store
 
 WHAT = "FILE is a study file (`cockpit bench sweep --example` prints one), FOLDER the folder of a sweep."
+ENGINES = "Where: local, slurm[:NAME=VALUE,...] (options of submitit), or ray[:ADDRESS]."
 _path = click.Path(path_type=Path)
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _example(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -24,10 +25,11 @@ def _example(context: click.Context, parameter: click.Parameter, wanted: bool) -
         context.exit()
 
 
-@click.command(epilog="FILE is a study file. Stopped at any moment, the same command goes on where it stopped.")
+@click.command(epilog="FILE: a study file. A sweep may be stopped at any moment; the same command continues it.")
 @click.argument("file", type=_path)
 @click.option("--dry-run", is_flag=True, help="Only say what is to be done.")
 @click.option("--retry-failed", is_flag=True, help="Train runs again that failed.")
+@click.option("--on", default="local", show_default=True, metavar="ENGINE", help=ENGINES)
 @click.option("--workers", type=click.IntRange(min=0), help="Processes; otherwise one for each core or GPU. 0: none.")
 @click.option("--device", help="cpu, cuda, cuda:1, ...; otherwise GPUs if there are any.")
 @click.option("--out", type=_path, help="Folder of the results; otherwise $COCKPIT_RUNS or runs, /sweeps/NAME.")
@@ -38,12 +40,16 @@ def _example(context: click.Context, parameter: click.Parameter, wanted: bool) -
 )
 @_json
 def sweep(file: Path, dry_run: bool, as_json: bool, **options: Any) -> None:
-    """Compare optimizers on problems, each tuned with the same budget, as FILE says."""
+    """Tune optimizers with the same budget each, and compare them."""
     from cockpit.bench.sweep import carrying
     from cockpit.bench.sweep.telling import lines, planned
 
     context = click.get_current_context()
-    ended = carrying.dry(file, options["out"]) if dry_run else carrying.carry_out(file, **options)
+    try:
+        ended = carrying.dry(file, options["out"]) if dry_run else carrying.carry_out(file, **options)
+    except KeyboardInterrupt:  # before anything was trained
+        click.echo("Stopped.", err=True)
+        context.exit(130)
     if as_json:
         click.echo(json.dumps(ended.told))
     elif dry_run:
@@ -55,10 +61,10 @@ def sweep(file: Path, dry_run: bool, as_json: bool, **options: Any) -> None:
 
 @click.command(epilog=WHAT)
 @click.argument("what", type=_path, metavar="FILE|FOLDER")
-@click.option("--runs", is_flag=True, help="With --json: every result, too.")
+@click.option("--runs", is_flag=True, help="With --json: add every result.")
 @_json
 def status(what: Path, runs: bool, as_json: bool) -> None:
-    """Say how far a sweep is."""
+    """Show the progress of a sweep."""
     from cockpit.bench.sweep.living import living
     from cockpit.bench.sweep.telling import lines
     from cockpit.results.sweeps.status import status as tell
@@ -72,24 +78,29 @@ def status(what: Path, runs: bool, as_json: bool) -> None:
 
 @click.command(epilog=WHAT)
 @click.argument("what", type=_path, metavar="FILE|FOLDER")
-@click.option("--format", type=click.Choice(["json"]), default="json", show_default=True)
-@click.option("--out", "-o", type=_path, help="Write to this file.")
-def report(what: Path, format: str, out: Path | None) -> None:
+@click.option("--format", type=click.Choice(["text", "html", "latex", "csv", "json"]), help="Otherwise by -o, or text.")
+@click.option("--published", is_flag=True, help="Show the published study's figures beside.")
+@click.option(
+    "--with", "others", multiple=True, type=_path, metavar="STORE", help="Another sweep's folder, as baselines."
+)
+@click.option("--costs", type=_path, help="Lines of `cockpit bench runtime --json`: times of training beside SGD's.")
+@click.option("--out", "-o", type=_path, help="Write to this file: .txt, .html, .tex, .csv or .json.")
+def report(what: Path, format: str | None, costs: Path | None, out: Path | None, **options: Any) -> None:
     """Show how the optimizers of a sweep compare."""
-    from cockpit.core.errors import CockpitError
-    from cockpit.results.sweeps import cells
+    from cockpit.bench.reporting import put, width
+    from cockpit.bench.sweep.showing import reported
+    from cockpit.results.sweeps.costs import read_costs
 
     plan, store = _found(what)
-    found = [] if store is None else cells.cells(store, plan)
-    if not any(one.values for one in found):
-        raise CockpitError(f"{what}: no run has ended yet; `cockpit bench sweep` trains them")
-    text = json.dumps(cells.report(found), allow_nan=False)
-    if out is None:
-        click.echo(text)
-    else:
-        from cockpit.bench.reporting import _write
+    options |= {"format": format or _by_ending(out), "width": width() if out is None else None}
+    put(reported(what, plan, store, costs=None if costs is None else read_costs(costs), **options), out)
 
-        _write(out, text)
+
+ENDINGS = {".html": "html", ".htm": "html", ".tex": "latex", ".csv": "csv", ".json": "json"}
+
+
+def _by_ending(out: Path | None) -> str:
+    return "text" if out is None else ENDINGS.get(out.suffix.lower(), "text")
 
 
 COMMANDS: list[click.Command] = [sweep, status, report]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cockpit.bench.sweep.making import Context
+from cockpit.bench.sweep.places import their_words
 from cockpit.bench.sweep.work import Worker
 from cockpit.results.sweeps.runs import Spec
 from cockpit.results.sweeps.store import Entry
@@ -60,7 +61,8 @@ class Inline:
         if not self._parcels:
             return []
         parcel = self._parcels.pop()
-        entries = [entry for some in self._worker.carry_out(parcel.specs) for entry in some]
+        with their_words():
+            entries = [entry for some in self._worker.carry_out(parcel.specs) for entry in some]
         return [News(parcel.number, tuple(entries), over=True)]
 
     def close(self) -> None:

@@ -77,31 +77,40 @@ class _Process:
         self._context, self._news = context, news
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._listener: threading.Thread | None = None
 
     def send(self, parcel: Parcel) -> None:
+        """Give it work; started where it has ended, or never began."""
         if self._process is None or self._process.poll() is not None:
+            self.kill()
             self._start()
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with suppress(OSError):  # it has ended: its thread says so
-            pipes.write(self._process.stdin, parcel)
+        self._write(parcel)
 
     def kill(self) -> None:
-        if self._process is not None:
+        """End it."""
+        if self._process is not None and self._listener is not None:
             self._process.kill()
-            self._process.wait()
+            self._listener.join()
+            for stream in (self._process.stdin, self._process.stdout):
+                with suppress(OSError):
+                    if stream is not None:
+                        stream.close()
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "cockpit.bench.sweep.worker"]
-        threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, start_new_session=True)
         self.starts += 1
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | threads, start_new_session=True
-        )
+        self._listener = threading.Thread(target=self._listen, args=(self._process, self.starts), daemon=True)
+        self._listener.start()
+        self._write(self._context)
+
+    def _write(self, message: Any) -> None:
+        assert self._process is not None
         assert self._process.stdin is not None
-        with suppress(OSError):
-            pipes.write(self._process.stdin, self._context)
-        threading.Thread(target=self._listen, args=(self._process, self.starts), daemon=True).start()
+        with suppress(OSError):  # it has ended: its listener says so
+            pipes.write(self._process.stdin, message)
 
     def _listen(self, process: "subprocess.Popen[bytes]", start: int) -> None:
         ready = False

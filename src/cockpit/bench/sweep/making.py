@@ -5,20 +5,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cockpit import problems
+from cockpit.bench import importing
 from cockpit.bench.optimizers import choose
 from cockpit.bench.plan import Plan, make_plan
-from cockpit.bench.sweep.places import imported
-from cockpit.core.errors import CockpitError
 from cockpit.problems._base import Place, Problem, Variant
 from cockpit.problems.data.fetch import default_place
 from cockpit.results.sweeps.plan import Task
 from cockpit.results.sweeps.runs import Spec
 
-USUAL: dict[str, Any] = {  # options of a problem as `bench run` has them, and what they are if nothing is said
+VARIANTS: dict[str, Any] = {  # options that set a problem up, as `bench run` has them, if nothing is said
     **{"order": "fresh", "hessian": 0, "no_validation": False, "label_leak": False, "not_held_out": False},
-    **{"shuffled_eval": False, "cut": False, "whole_eval": False, "amp": None, "compile": False, "l2": None},
+    **{"shuffled_eval": False, "cut": False, "whole_eval": False},
 }
+USUAL = {**VARIANTS, "amp": None, "compile": False, "l2": None}
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Maker:
         """The plan of a run; an error is that run's failure."""
         task = spec.task
         if task.name not in self._problems:
-            self._problems[task.name] = problem_of(task.name)
+            self._problems[task.name] = importing.problem(task.name)
         return make_plan(
             self._problems[task.name],
             choose(spec.contender.name, **spec.hyperparameters),
@@ -61,16 +60,6 @@ class Maker:
             l2=task.options.get("l2"),
             dtype=task.precision,
         )
-
-
-def problem_of(name: str) -> Problem:
-    """The problem of that name, or import path."""
-    if ":" not in name:
-        return problems.get(name)
-    found = imported(name)
-    if not isinstance(found, Problem):
-        raise CockpitError(f"{name!r} is {found!r}; give a cockpit.problems.Problem")
-    return found
 
 
 def variant_of(options: Mapping[str, Any]) -> Variant:
@@ -93,14 +82,11 @@ def task_of(name: str, problem: Problem, version: int | str, options: Mapping[st
     given = {key: value for key, value in options.items() if key in USUAL and value != USUAL[key]}
     if given.get("l2") == problem.l2:
         del given["l2"]
-    return Task(
-        name=name,
-        version=version,
-        metric=problem.metric,
-        epochs=options.get("epochs", problem.epochs),
-        batch=options.get("batch_size", problem.batch_size),
-        order=given.pop("order", "fresh"),
-        matrix=given.pop("hessian", 0),
-        options=given,
-        **others,
-    )
+    known = {
+        "metric": problem.metric,
+        "epochs": options.get("epochs", problem.epochs),
+        "batch": options.get("batch_size", problem.batch_size),
+        "order": given.pop("order", VARIANTS["order"]),
+        "matrix": given.pop("hessian", VARIANTS["hessian"]),
+    }
+    return Task(name=name, version=version, **known | others, options=given, target=problem.target)

@@ -1,24 +1,28 @@
 """A study file resolved: its names looked up, and everything checked, before anything is trained or written."""
 
-import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cockpit import problems
+from cockpit.bench import importing, origin
 from cockpit.bench.optimizers import Choice, choose, named, unwrapped
 from cockpit.bench.plan import make_plan
+from cockpit.bench.precision import TYPES
 from cockpit.bench.schedules import NAMED, STEPS
-from cockpit.bench.sweep.making import Maker, problem_of, task_of
-from cockpit.bench.sweep.places import mark, places
+from cockpit.bench.seeds import ORDERS
+from cockpit.bench.sweep import optimizers
+from cockpit.bench.sweep.making import VARIANTS, Maker, task_of, variant_of
+from cockpit.bench.sweep.places import mark, places, their_words
 from cockpit.bench.sweep.study import Study
-from cockpit.bench.sweep.toml import Keys, told
+from cockpit.bench.sweep.toml import Keys
 from cockpit.core.errors import CockpitError
 from cockpit.optimizers import STUDY, find
 from cockpit.results.sweeps.draws import grid_size
-from cockpit.results.sweeps.plan import Contender, SweepPlan, Task, size
+from cockpit.results.sweeps.plan import ONESHOT, WITH_MATRICES, Contender, SweepPlan, Task, size
 from cockpit.results.sweeps.runs import groups
 from cockpit.results.sweeps.spaces import axes, axis
+from cockpit.results.sweeps.words import told
 
 GROUPS = ("small", "large", "modern", "all")
 RATE = "{ log = [1e-4, 1.0] }"  # suggested for a learning rate
@@ -27,7 +31,7 @@ DECAY = "{ log1m = [1e-4, 1.0] }"  # suggested for what is near 1
 
 def resolve(study: Study, folders: Iterable[str] = ()) -> SweepPlan:
     """The plan of a study; modules are looked for in some folders, too."""
-    with places(folders):
+    with places(folders), their_words():
         return _Resolver(study).plan()
 
 
@@ -73,15 +77,12 @@ class _Resolver:
     def _task(self, name: str, written: str) -> Task:
         options = dict(self.study.options.get(name, {}))
         try:
-            problem = problem_of(name)
+            problem = importing.problem(name)
         except CockpitError as error:
             raise self.study.file.wrong(("problems",), str(error), written) from error
-        version = mark(problem.model) if ":" in name else problem.version
-        if self.study.tuned and options.get("no_validation"):
-            raise self.study.file.wrong(
-                ("problem", name, "no_validation"), "settings are chosen on validation data; leave it out"
-            )
-        task = task_of(name, problem, version, options)
+        self._check_options(name, options)
+        version = origin.problem_mark(problem) if ":" in name else problem.version
+        task = task_of(name, problem, version, options, **self._protocol(name))
         for key, value in (("epochs", task.epochs), ("batch_size", task.batch)):
             if value is None:
                 raise self.study.file.wrong(
@@ -89,37 +90,67 @@ class _Resolver:
                 )
         return task
 
+    def _protocol(self, name: str) -> dict[str, Any]:
+        """What the protocol sets; only of one problem the study's order of samples is known."""
+        if self.study.protocol is None:
+            return {}
+        return {"order": "study" if name == WITH_MATRICES else "fixed", "precision": "float64"}
+
+    def _check_options(self, name: str, options: Mapping[str, Any]) -> None:
+        file = self.study.file
+        for key in ("order", "hessian", "amp") if self.study.protocol else ():
+            if key in options:
+                raise file.wrong(("problem", name, key), f"{self.study.protocol} sets it; leave one of the two out")
+        for key, known in (("order", ORDERS), ("amp", tuple(TYPES))):
+            if key in options and options[key] not in known:
+                raise file.unknown(("problem", name, key), options[key], known)
+        if self.study.tuned and options.get("no_validation"):
+            said = "settings are chosen on validation data, which this leaves out; leave it out of the file"
+            raise file.wrong(("problem", name, "no_validation"), said)
+        for key, value in options.items():
+            try:
+                if key in VARIANTS and name in problems.names():
+                    make_plan(name, "SGD", seed=0, epochs=1, batch_size=1, variant=variant_of({key: value}))
+            except CockpitError as error:
+                raise file.wrong(("problem", name, key), str(error)) from error
+
     # ---- optimizers
 
     def _contender(self, written: str) -> Contender:
         file, rule = self.study.file, find(written)
-        try:
-            choice = choose(written)
-        except CockpitError as error:
-            if ":" in written:
-                raise file.wrong(("optimizers",), str(error), written) from error
-            raise file.unknown(("optimizers",), written, named(), " or my_module:MyOptimizer") from error
+        table = next((table for key, table in self.study.spaces.items() if _same(key, written)), None)
+        choice, complete = self._choice(written, table)
         name = written if ":" in written else choice.name
-        space = next((table for key, table in self.study.spaces.items() if _same(key, name)), None)
-        if space is not None:
-            space = {key: self._entry(written, choice, key, entry) for key, entry in space.items()}
-        if rule is not None:
-            own = dict(rule.space) if space is None else space
-            studied = rule in STUDY and own == rule.space
-            return Contender(name, rule.version, dict(rule.defaults), own, studied)
-        return Contender(name, mark(unwrapped(choice.make)), _defaults(choice), space or {})
-
-    def _entry(self, optimizer: str, choice: Choice, key: str, entry: Any) -> Any:
-        """An entry of a space, its numbers as the optimizer takes them."""
-        whole = isinstance(_defaults(choice).get(key), int)
-        found = _floats(entry, key != "lr" and whole)
+        own = optimizers.defaults(choice, complete)
+        space = {key: optimizers.numbers(entry, key, own.get(key)) for key, entry in (table or {}).items()}
+        known = optimizers.known(choice)
+        for key in space:
+            if known and key not in known:
+                raise file.wrong(self._table(written, key), f"unknown hyperparameter {told(key, known)}")
         try:
-            choose(optimizer, **{key: axis(found).at(0.5)})
+            choose(written, **middle(space))
         except CockpitError as error:
-            known = _known(choice)
-            said = f"unknown hyperparameter {told(key, known)}" if known and key not in known else str(error)
-            raise self.study.file.wrong(self._table(choice.name, key), said) from error
-        return found
+            keys = [key for key in space if key in str(error)][:1]
+            raise file.wrong(self._table(written, *keys), str(error)) from error
+        if rule is None:
+            return Contender(name, mark(unwrapped(choice.make)), own, space)
+        studied = rule in STUDY and (table is None or space == rule.space)
+        return Contender(name, rule.version, own, dict(rule.space) if table is None else space, studied)
+
+    def _choice(self, written: str, table: Mapping[str, Any] | None) -> tuple[Choice, bool]:
+        """The optimizer, and whether it can be made without a word; if not, settings that are searched may do."""
+        file = self.study.file
+        try:
+            return choose(written), True
+        except CockpitError as error:
+            if ":" not in written:
+                raise file.unknown(("optimizers",), written, named(), " or my_module:MyOptimizer") from error
+            if table is None or ONESHOT in self.study.budgets:
+                raise file.wrong(("optimizers",), str(error), written) from error
+        try:
+            return choose(written, **middle(table)), False
+        except CockpitError as error:
+            raise file.wrong(("optimizers",), str(error), written) from error
 
     def _table(self, name: str, *keys: str) -> Keys:
         written = next((key for key in self.study.spaces if _same(key, name)), name)
@@ -173,7 +204,7 @@ class _Resolver:
         maker = Maker()
         for group in groups(plan):
             try:
-                maker.plan(group.oneshot()[0])
+                maker.plan(group.oneshot()[0] if ONESHOT in plan.budgets else group.trial(0)[0])
             except CockpitError as error:
                 raise self.study.file.wrong(("problem", group.task.name), str(error)) from error
 
@@ -183,48 +214,9 @@ def _same(one: str, other: str) -> bool:
     return one == other if ":" in one + other else one.lower() == other.lower()
 
 
-def _floats(entry: Any, whole: bool) -> Any:
-    """Whole numbers as floats, where the optimizer has floats."""
-    if whole or isinstance(entry, bool):
-        return entry
-    if isinstance(entry, int):
-        return float(entry)
-    if isinstance(entry, dict) and "choice" in entry:
-        return entry | {"choice": [_floats(value, whole) for value in entry["choice"]]}
-    return entry
-
-
-def _signature(choice: Choice) -> dict[str, Any]:
-    """What an optimizer takes besides its parameters, with its own defaults."""
-    try:
-        parameters = list(inspect.signature(choice.make).parameters.values())[1:]
-    except (TypeError, ValueError):
-        return {}
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
-        return {}
-    found = {one.name: None if one.default is one.empty else one.default for one in parameters}
-    if "betas" in found:
-        betas = found.pop("betas")
-        found |= dict(zip(("beta1", "beta2"), betas if isinstance(betas, tuple) else (0.9, 0.999), strict=False))
-    return found
-
-
-def _known(choice: Choice) -> list[str]:
-    """The hyperparameters of an optimizer; none where it does not tell."""
-    rule = find(choice.name)
-    return list(rule.defaults if rule is not None else _signature(choice))
-
-
-def _defaults(choice: Choice) -> dict[str, Any]:
-    """The numbers that an optimizer has if nothing is said."""
-    if (rule := find(choice.name)) is not None:
-        return dict(rule.defaults)
-    numbers = {
-        name: value
-        for name, value in _signature(choice).items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
-    return numbers | choice.hyperparameters
+def middle(space: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting from the middle of a space."""
+    return {key: axis(entry).at(0.5) for key, entry in space.items()}
 
 
 def _suggested(one: Contender) -> Iterable[str]:

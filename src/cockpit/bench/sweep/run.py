@@ -10,7 +10,7 @@ from cockpit.bench.sweep.engine import Engine, News, Parcel
 from cockpit.bench.sweep.ledger import Ledger
 from cockpit.bench.sweep.making import Maker
 from cockpit.bench.sweep.progress import Progress
-from cockpit.bench.sweep.waiting import DEATHS, Waiting
+from cockpit.bench.sweep.waiting import DEATHS, FEW, MOST, Waiting
 from cockpit.bench.sweep.work import failed
 from cockpit.results.sweeps.plan import SweepPlan
 from cockpit.results.sweeps.runs import Group, Spec
@@ -39,7 +39,7 @@ class Sweep:
             rows = {id: row for id, row in rows.items() if row.state != "failed"}
         self._store, self._engine, self._progress = store, engine, progress
         self._ledger, self._waiting, self._maker = Ledger(plan, rows), Waiting(), Maker()
-        self._keys: dict[int, Hashable | None] = {}  # what the runs of a group may go together with
+        self._keys: dict[int, tuple[Hashable | None, int]] = {}  # what runs of a group go with, and how many at first
         self._out: dict[int, _Out] = {}
         self._number = 0
 
@@ -54,7 +54,7 @@ class Sweep:
             self._add(self._ledger.ended(rows))
             sent = self._send()
             if sent or entries:
-                self._store.commit(entries, [id for out in self._out.values() for id in out.specs])
+                self._store.commit(entries, {id: number for number, out in self._out.items() for id in out.specs})
             for entry in entries:
                 shutil.rmtree(self._store.folder / SCRATCH / entry.id, ignore_errors=True)
             self._progress(self._ledger.count)
@@ -64,8 +64,10 @@ class Sweep:
     def _add(self, named: Sequence[tuple[Group, Spec]]) -> None:
         for group, spec in named:
             if id(group) not in self._keys:
-                self._keys[id(group)] = packs.together(self._maker.plan(spec))
-            self._waiting.add(self._keys[id(group)], spec)
+                plan = self._maker.plan(spec)
+                self._keys[id(group)] = packs.together(plan), FEW if plan.choice.rule is None else MOST
+            key, size = self._keys[id(group)]
+            self._waiting.add(key, spec, size)
 
     def _send(self) -> bool:
         """Hand out parcels while there are workers and runs."""
@@ -88,6 +90,6 @@ class Sweep:
         if news.died is not None and out.specs:
             dead = self._waiting.died(list(out.specs.values()))
             if dead is not None:
-                said = f"its worker died {DEATHS} times while the run was alone, the last time with {news.died}"
+                said = f"its worker died {DEATHS} times while the run was alone, the last time of {news.died}"
                 entries.append(failed(dead, said, None, DEATHS))
         return entries

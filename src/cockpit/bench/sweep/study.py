@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cockpit.bench.sweep.toml import Toml, told
+from cockpit.bench.sweep.toml import Toml
 from cockpit.core.errors import CockpitError
 from cockpit.results.sweeps.draws import SEARCHES
 from cockpit.results.sweeps.plan import ONESHOT, PROTOCOL, SIZES
 from cockpit.results.sweeps.spaces import WrongSpace, axis
+from cockpit.results.sweeps.words import told
 
 KEYS = (
     *("name", "problems", "optimizers", "budgets", "schedules", "search", "seed", "seeds", "tuning_seeds"),

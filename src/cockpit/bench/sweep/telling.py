@@ -1,6 +1,6 @@
 """A sweep's state in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Any
 
 
@@ -18,10 +18,21 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
             yield f"  {runs[state]:,} {'with a worker now' if state == 'leased' else state}"
     if told["seconds_left"]:
         yield f"  {duration(told['seconds_left'])} left"
+    alike: dict[str, list[dict[str, Any]]] = {}
     for one in told["failures"]:
-        settings = " ".join(f"{name}={_short(value)}" for name, value in one["hyperparameters"].items())
-        named = f"{one['problem']} {one['optimizer']} {settings} {one['schedule']} seed {one['seed']}"
-        yield f"  failed: {named}: {one['message']}"
+        alike.setdefault(one["message"], []).append(one)
+    for message, those in alike.items():
+        yield f"  failed: {_named(those[0])}{_more(those)}: {message}"
+
+
+def _named(run: dict[str, Any]) -> str:
+    """A run in a line."""
+    settings = " ".join(f"{name}={_short(value)}" for name, value in run["hyperparameters"].items())
+    return f"{run['problem']} {run['optimizer']} {settings} {run['schedule']} seed {run['seed']}"
+
+
+def _more(runs: Sized) -> str:
+    return f" and {len(runs) - 1} more" if len(runs) > 1 else ""
 
 
 def _short(value: Any) -> str:
@@ -33,7 +44,7 @@ def planned(told: dict[str, Any]) -> str:
     runs = told["runs"]
     said = f"{told['name']}: {told['cells']:,} cells, {runs['nominal']:,} runs"
     said += f"; {runs['stored']:,} are there, at most {runs['to_do']:,} to do"
-    return said if told["seconds"] is None else f"{said}, about {duration(told['seconds'])} of one worker"
+    return said if told["seconds"] is None else f"{said}, about {duration(told['seconds'])}"
 
 
 def duration(seconds: float) -> str:

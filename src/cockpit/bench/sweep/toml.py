@@ -3,14 +3,13 @@
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from cockpit.core.errors import CockpitError
+from cockpit.results.sweeps.words import told
 
 Keys = tuple[str, ...]
-FEW = 16  # words that are all listed
 
 
 class Toml:
@@ -49,19 +48,6 @@ class Toml:
                 if re.search(pattern, line):
                     return number
         return first
-
-
-def told(value: Any, known: Iterable[str], more: str = "") -> str:
-    """A word that is none of the known ones, the nearest of them, and all where they are few."""
-    known = list(dict.fromkeys(known))
-    folded = {name.lower(): name for name in known}
-    near = [folded[match] for match in get_close_matches(str(value).lower(), folded, n=2, cutoff=0.5)]
-    parts = [repr(value)]
-    if len(known) <= FEW or not near:
-        parts.append(f"one of {', '.join(known)}{more}")
-    if near:
-        parts.append(f"did you mean {' or '.join(map(repr, near))}?")
-    return "; ".join(parts)
 
 
 def _placed(path: Path, message: str, text: str) -> str:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from cockpit.results.sweeps.runs import Spec
 
-FIRST, MOST = 16, 448  # runs in a parcel
-QUICK, SLOW = 2.0, 8.0  # seconds of a parcel after which the next one is larger, or smaller
+FEW, MOST = 16, 448  # runs in a parcel: at first, and ever; rules step all runs in one call, they begin with the most
+QUICK, SLOW = 4.0, 10.0  # seconds of a parcel after which the next one is larger, or smaller
 DEATHS = 3  # of the worker of a run that is alone, until the run has failed
 
 
@@ -15,8 +15,8 @@ DEATHS = 3  # of the worker of a run that is alone, until the run has failed
 class _Line:
     """Runs that may go into one pack."""
 
+    size: int
     specs: deque[Spec] = field(default_factory=deque)
-    size: int = FIRST
 
 
 class Waiting:
@@ -30,16 +30,19 @@ class Waiting:
     def __bool__(self) -> bool:
         return bool(self._apart) or any(line.specs for line in self._lines.values())
 
-    def add(self, key: Hashable | None, spec: Spec) -> None:
-        """Let a run wait; ``key``: None for one that goes alone."""
-        self._lines.setdefault(key, _Line()).specs.append(spec)
+    def add(self, key: Hashable | None, spec: Spec, size: int = FEW) -> None:
+        """Let a run wait; ``key``: None for one that goes alone, ``size``: of the first parcel of such runs."""
+        self._lines.setdefault(key, _Line(size)).specs.append(spec)
 
     def next(self, slots: int) -> tuple[Hashable | None, tuple[Spec, ...]]:
-        """The runs of the next parcel, for one of so many workers."""
+        """The runs of the next parcel, for one of so many workers: from the longest line, so that others grow."""
         if self._apart:
             return None, self._apart.popleft()
-        key, line = next((key, line) for key, line in self._lines.items() if line.specs)
-        share = -(-len(line.specs) // slots)
+        key, line = max(self._lines.items(), key=lambda item: len(item[1].specs))
+        others = sum(bool(one.specs) for one in self._lines.values()) - 1
+        share = -(
+            -len(line.specs) // max(slots - others, 1)
+        )  # a line is divided where workers would have nothing to do
         size = 1 if key is None else min(line.size, share)
         return key, tuple(line.specs.popleft() for _ in range(size))
 
@@ -49,7 +52,7 @@ class Waiting:
         if line is not None and runs >= line.size // 2:
             if seconds < QUICK:
                 line.size = min(line.size * 2, MOST)
-            elif seconds > SLOW:
+            elif seconds > SLOW and line.size < MOST:
                 line.size = max(line.size // 2, 1)
 
     def died(self, specs: Sequence[Spec]) -> Spec | None:

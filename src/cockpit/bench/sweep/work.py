@@ -3,7 +3,8 @@
 import time
 import traceback
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ class Worker:
         for spec in specs:
             try:
                 plan = self._maker.plan(spec)
-            except Exception as error:
-                yield [failed(spec, _said(error), traceback.format_exc())]
+            except Exception:  # a setting that the optimizer refuses, say
+                yield [self._attempts(spec, lambda spec=spec: self._alone(self._maker.plan(spec)))]  # type: ignore[misc]
                 continue
             key = packs.together(plan)
             (alone if key is None else together.setdefault(key, [])).append((spec, plan))
@@ -46,29 +47,34 @@ class Worker:
             yield [self._attempts(spec, lambda plan=plan, spec=spec: self._session(spec, plan))]  # type: ignore[misc]
 
     def _pack(self, pack: Sequence[tuple[Spec, Plan]]) -> list[Entry]:
-        """Train a pack; what raised in it is tried again alone. If a pack raises, its halves, until that is alone."""
+        """Train a pack; if it raises, its halves, until what raises is alone."""
         if len(pack) == 1:
             (spec, plan), *_ = pack
-            return [self._attempts(spec, lambda: self._trained(plan))]
+            return [self._attempts(spec, lambda: self._alone(plan))]
         begin = time.perf_counter()
         try:
-            outcomes = packs.train([plan for _, plan in pack], self.context.place, self.context.device)
+            results = self._trained([plan for _, plan in pack])
         except (Exception, SystemExit):
             middle = len(pack) // 2
             return self._pack(pack[:middle]) + self._pack(pack[middle:])
         share = (time.perf_counter() - begin) / len(pack)
-        return [
-            entry(spec, one, share)
-            if isinstance(one, Result)
-            else self._attempts(spec, lambda plan=plan: self._trained(plan), done=1)  # type: ignore[misc]
-            for (spec, plan), one in zip(pack, outcomes, strict=True)
-        ]
+        entries = []
+        for (spec, plan), result in zip(pack, results, strict=True):
+            if isinstance(result, Result):
+                entries.append(self._entry(spec, result, share))
+            else:
+                entries.append(self._attempts(spec, lambda plan=plan: self._alone(plan), ATTEMPTS - 1))  # type: ignore[misc]
+        return entries
 
-    def _trained(self, plan: Plan) -> Result:
-        (one,) = packs.train([plan], self.context.place, self.context.device)
-        if isinstance(one, packs.Failed):
-            raise one.error
-        return one
+    def _trained(self, plans: Sequence[Plan]) -> "list[Result | packs.Failed]":
+        return packs.train(plans, self.context.place, self.context.device)
+
+    def _alone(self, plan: Plan) -> Result:
+        """Train a run as a pack of one."""
+        (result,) = self._trained([plan])
+        if isinstance(result, packs.Failed):
+            raise result.error
+        return result
 
     def _session(self, spec: Spec, plan: Plan) -> Result:
         """Train a run that keeps its state on disk: it goes on at its epoch when it was killed."""
@@ -76,46 +82,38 @@ class Worker:
         device = torch.device(self.context.device)
         return Session(plan.problem, plan.variant, self.context.place, device, out).run(plan)
 
-    def _attempts(self, spec: Spec, train: Callable[[], Result], done: int = 0) -> Entry:
-        """Train one run, twice if need be; so many attempts were made."""
+    def _attempts(self, spec: Spec, train: Callable[[], Result], attempts: int = ATTEMPTS) -> Entry:
+        """Train one run, again if it raises."""
         begin = time.perf_counter()
-        for _ in range(done, ATTEMPTS):
+        for _ in range(attempts):
             try:
-                return entry(spec, train(), time.perf_counter() - begin)
+                return self._entry(spec, train(), time.perf_counter() - begin)
             except (Exception, SystemExit) as error:
                 said, trace = _said(error), traceback.format_exc()
-        return failed(spec, said, trace, ATTEMPTS, time.perf_counter() - begin)
+        return replace(failed(spec, said, trace, ATTEMPTS), machine=self._machine, seconds=time.perf_counter() - begin)
+
+    def _entry(self, spec: Spec, result: Result, seconds: float) -> Entry:
+        """A result as it is stored."""
+        state = "finished" if result.diverged is None else "diverged"
+        known = Entry(spec.id, spec.identity, state, result.curves, result.diverged)
+        return replace(known, machine=self._machine, seconds=seconds)
+
+    @cached_property
+    def _machine(self) -> dict[str, Any]:
+        """What numbers may depend on besides the run."""
+        device = torch.device(self.context.device)
+        return {
+            "torch": torch.__version__,
+            "cpu": torch.backends.cpu.get_cpu_capability(),
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+            "threads": torch.get_num_threads(),
+        }
 
 
-def entry(spec: Spec, result: Result, seconds: float) -> Entry:
-    """A result as it is stored."""
-    state = "finished" if result.diverged is None else "diverged"
-    return Entry(spec.id, spec.identity, state, result.curves, result.diverged, machine=machine(), seconds=seconds)
-
-
-def failed(spec: Spec, message: str, trace: str | None, attempts: int = 1, seconds: float = 0.0) -> Entry:
+def failed(spec: Spec, message: str, trace: str | None, attempts: int) -> Entry:
     """A failure as it is stored."""
     shown = None if trace is None else trace[-LONGEST:]
-    return Entry(
-        spec.id,
-        spec.identity,
-        "failed",
-        message=message,
-        trace=shown,
-        attempts=attempts,
-        machine=machine(),
-        seconds=seconds,
-    )
-
-
-def machine() -> dict[str, Any]:
-    """What numbers may depend on besides the run."""
-    return {
-        "torch": torch.__version__,
-        "cpu": torch.backends.cpu.get_cpu_capability(),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_initialized() else "cpu",
-        "threads": torch.get_num_threads(),
-    }
+    return Entry(spec.id, spec.identity, "failed", message=message, trace=shown, attempts=attempts)
 
 
 def _said(error: BaseException) -> str:

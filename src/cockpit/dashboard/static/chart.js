@@ -61,7 +61,7 @@ export class Chart {
     const [width, height] = [this.holder.clientWidth, this.holder.clientHeight];
     if (width < 40 || height < 30) return;
     try {
-      const look = `${this.panel.marks.split(".")[0]} ${theme()} ${sized(this.panel.spec) ? "" : `${width}x${height}`}`;
+      const look = `${this.panel.marks.split(".")[0]} ${theme()} ${sized(this.panel.spec) ? "" : `${width}x${height}`} ${wording(this.panel.params)}`;
       if (!this.view || look !== this.look || this.updates > RENEW) await this.embed(look, width, height);
       else await this.feed(width, height);
       this.holder.dataset.points = this.shown.lines?.length ?? 0;
@@ -114,7 +114,6 @@ export class Chart {
     for (const [name, value] of Object.entries(wanted)) {
       if (JSON.stringify(this.view.signal(name)) !== JSON.stringify(value)) {
         this.view.signal(name, value);
-        if (/^(label|mean)_/.test(name)) this.view.resize(); // a legend of other words needs another layout
         changed = true;
       }
     }
@@ -180,6 +179,9 @@ export class Chart {
     this.view = null;
   }
 }
+
+// How long the words of a legend are: it is laid out once, so longer ones need a new chart.
+const wording = (params) => Object.entries(params ?? {}).filter(([name]) => /^(label|mean)_/.test(name)).map(([, text]) => text.length).join();
 
 // A single view takes any size; a composed one is made anew for each.
 const sized = (spec) => !["hconcat", "vconcat", "concat", "facet", "repeat"].some((key) => key in spec);

@@ -67,7 +67,7 @@ export function probe(panel, x, datum) {
     const row = rows.findLast((one) => one.x <= x && (one.x2 === undefined || x < one.x2));
     if (!row || (row.x2 === undefined && x > rows.at(-1).x)) return [];
     const colour = several ? colours.get(run) ?? null : null;
-    return [{ name: [several ? run : "", WORDS[label] ?? label ?? panel.title].filter(Boolean).join(" \u00b7 "), value: row.v, colour }];
+    return [{ name: [several ? run : "", WORDS[label] ?? label ?? panel.title].filter(Boolean).join(" \u00b7 "), value: row.v, colour, at: row.x }];
   });
 }
 

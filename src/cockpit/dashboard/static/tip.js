@@ -31,14 +31,15 @@ export function tipAtMark(card, event, value, datum) {
   const curves = told.length && !card.panel.datasets.ridges ? [] : probe(card.panel, x, datum);
   const rows = curves.map((row) => ({ ...row, text: number(row.value, 4) }));
   if (!told.length && !rows.length) return hideTip();
-  fill(card, event, rows.length && !told.length ? [`at ${number(x, 3)}`] : [], [...told, ...listed(rows, null)]);
+  const where = card.panel.id.startsWith("curves") ? `epoch ${rows[0]?.at}` : `at ${number(x, 3)}`;
+  fill(card, event, rows.length && !told.length ? [where] : [], [...told, ...listed(rows, null)]);
 }
 
 // A mark's fields as the chart gives them: an object of texts, or lines of text.
 function fields(value) {
   if (value === null || value === undefined || value === "") return [];
   if (typeof value !== "object") return String(value).split("\n").map((line) => ({ name: line, text: "" }));
-  return Object.entries(value).map(([name, text]) => ({ name, text: tidy(text) })).filter(({ text }) => text !== "undefined" && text !== "null");
+  return Object.entries(value).map(([name, text]) => (name === "k" ? { name: String(text), text: "" } : { name, text: tidy(text) })).filter(({ text }) => text !== "undefined" && text !== "null");
 }
 
 const whole = (text) => (text === undefined ? null : Number(String(text).replaceAll(",", "")));

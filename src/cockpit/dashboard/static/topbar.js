@@ -4,10 +4,11 @@ import { byId, el, write } from "./dom.js";
 import { learnColours } from "./reading.js";
 import { duration, whole } from "./format.js";
 
-const WORDS = { running: "running", finished: "finished", crashed: "crashed", stale: "stale" };
+const WORDS = { running: "running", finished: "finished", ended: "ended without close", crashed: "crashed", stale: "stale" };
 const HINTS = {
   stale: "nothing was written for a while: the training may have been killed, or a step takes very long",
   crashed: "the training ended with an error",
+  ended: "the script ended without closing the run; all that was tracked is here",
 };
 const NAMED = 2; // overlaid runs that are named
 let others = "";
@@ -31,7 +32,7 @@ export function showHead(heads, now) {
   state.dataset.state = head.state;
   write(state, WORDS[head.state] ?? head.state);
   state.title = head.reason ?? HINTS[head.state] ?? "";
-  const why = head.state === "crashed" && head.reason ? head.reason : head.damaged ?? "";
+  const why = ["crashed", "unreadable"].includes(head.state) && head.reason ? head.reason : head.damaged ?? "";
   write(byId("run-reason"), why);
   byId("run-reason").title = why;
   write(byId("fact-step"), head.steps ? `${whole(head.step)} / ${whole(head.steps)}` : whole(head.step));

@@ -133,7 +133,7 @@ class Resident:
         return rows if rows.device == self.device else rows.pin_memory().to(self.device, non_blocking=True)
 
     def to(self, device: torch.device | str) -> "Resident":
-        """The same data there, or batch by batch if they would fill more than a third of a GPU's free memory."""
+        """Return the data on a device; batch by batch if they exceed a third of a GPU's free memory."""
         device = torch.empty(0, device=device).device  # with its index
         if device == self.device:
             return self
@@ -179,7 +179,7 @@ class Head:
         return islice(self.batches.epoch(batch_size, generator, shuffle), self.steps(batch_size))
 
     def to(self, device: torch.device | str) -> "Head":
-        """The same on another device."""
+        """Return the data on another device."""
         return replace(self, batches=self.batches.to(device))
 
 
@@ -205,23 +205,23 @@ class Mapped:
         return map(self.change, self.batches.epoch(batch_size, generator, shuffle))
 
     def to(self, device: torch.device | str) -> "Mapped":
-        """The same on another device."""
+        """Return the data on another device."""
         return replace(self, batches=self.batches.to(device))
 
 
 def changed(splits: Splits, change: Callable[[Batch], Batch]) -> Splits:
-    """The same splits, with a change to every batch."""
+    """Return the splits with a change to every batch."""
     valid = None if splits.valid is None else Mapped(splits.valid, change)
     return Splits(Mapped(splits.train, change), Mapped(splits.train_eval, change), valid, Mapped(splits.test, change))
 
 
 def autoencoding(splits: Splits) -> Splits:
-    """The same splits with the prepared inputs as targets."""
+    """Return the splits with the prepared inputs as targets."""
     return changed(splits, lambda batch: (batch[0], batch[0]))
 
 
 def resized(splits: Splits, size: int) -> Splits:
-    """The same splits with prepared images brought to ``size`` × ``size`` by bilinear interpolation."""
+    """Return the splits with prepared images resized to ``size`` × ``size``, bilinearly."""
 
     def resize(batch: Batch) -> Batch:
         return F.interpolate(batch[0], size=(size, size), mode="bilinear", align_corners=False), batch[1]

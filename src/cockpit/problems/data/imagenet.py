@@ -84,7 +84,7 @@ class Photographs:
         return standardised(scaled(images))
 
     def to(self, device: torch.device | str) -> "Photographs":
-        """The same images, copied there batch by batch."""
+        """Return the images for a device, copied batch by batch."""
         return replace(self, device=torch.empty(0, device=device).device)
 
 

@@ -61,7 +61,7 @@ class Studied:
         return self.samples
 
     def __call__(self, generator: torch.Generator | None, shuffle: torch.Generator | None = None) -> Tensor:
-        """The same in every epoch; without generator 0, 1, 2, ..."""
+        """Return the order, the same in every epoch; without a generator 0, 1, 2, ..."""
         drawn = shuffle or generator
         if drawn is None:
             return torch.arange(self.samples)

@@ -48,7 +48,7 @@ def covertype(place: Place, variant: Variant) -> Splits:
 
 
 def tensor(array: NDArray[np.float32] | NDArray[np.int64]) -> Tensor:
-    """The same numbers for torch."""
+    """Return the numbers as tensors."""
     return torch.from_numpy(array)
 
 

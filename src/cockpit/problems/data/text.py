@@ -43,7 +43,7 @@ class Text:
         return complete(len(self), batch_size)
 
     def to(self, device: torch.device | str) -> Self:
-        """The same text on another device."""
+        """Return the text on another device."""
         return replace(self, ids=self.ids.to(device))
 
 

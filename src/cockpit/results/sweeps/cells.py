@@ -9,9 +9,9 @@ import numpy as np
 from cockpit.results.sweeps.plan import SweepPlan
 from cockpit.results.sweeps.runs import groups
 from cockpit.results.sweeps.selection import Chosen, chosen
-from cockpit.results.sweeps.store import Row, Store
+from cockpit.results.sweeps.store import Row, Store, Values
 
-Curves = Mapping[str, Mapping[str, Sequence[float]]]  # of results, by id and metric
+Curves = Mapping[str, Mapping[str, Values]]  # of results, by id and metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ def cells(store: Store, plan: SweepPlan) -> list[Cell]:
     """All cells of a plan, also those of which nothing is known yet."""
     rows = store.rows()
     found = [one for group in groups(plan) for one in chosen(group, rows)]
-    curves = store.curves({spec.id for one in found for spec in one.reported if spec.id in rows})
-    return [_cell(one, rows, curves) for one in found]
+    curves = store.arrays(spec.id for one in found for spec in one.reported if spec.id in rows)
+    return [cell(one, rows, curves) for one in found]
 
 
 def report(found: Sequence[Cell]) -> dict[str, Any]:
@@ -64,7 +64,8 @@ def judged(schedule: str, epochs: int) -> int:
     return end or epochs
 
 
-def _cell(one: Chosen, rows: Mapping[str, Row], curves: Curves) -> Cell:
+def cell(one: Chosen, rows: Mapping[str, Row], curves: Curves) -> Cell:
+    """What is said of one cell; the curves are those of its reported runs."""
     group = one.group
     metric, epoch = f"test_{group.task.metric}", judged(group.schedule, group.task.epochs)
     there = [spec for spec in one.reported if spec.id in rows and rows[spec.id].state != "failed"]
@@ -92,7 +93,7 @@ def _cell(one: Chosen, rows: Mapping[str, Row], curves: Curves) -> Cell:
         epoch=epoch,
         validation=judge.validation if judge is not None and judge.state == "finished" else None,
         published=None,
-        missing=one.unknown + len({spec.id for spec in one.specs} - rows.keys()),
+        missing=one.unknown + len({spec.id for spec in one.specs if spec.id not in rows}),
     )
 
 

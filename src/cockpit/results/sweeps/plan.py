@@ -31,6 +31,7 @@ class Task:
     matrix: int = 0
     precision: str = "float32"
     options: Mapping[str, Any] = field(default_factory=dict)  # all others, where they are not the problem's own
+    target: float | None = None  # what the test metric is to reach; it defines no run
 
 
 @dataclass(frozen=True, slots=True)

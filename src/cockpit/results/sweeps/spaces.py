@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cockpit.results.sweeps.words import told
+
 KINDS = ("log", "log1m", "uniform", "int", "choice")
 # The study wrote its bounds as exponents of ten with few digits: these stand for what it meant.
 ROUNDED = {0.5: -0.301, 0.8: -0.0969, 0.999: -0.00043}
@@ -78,8 +80,8 @@ def axis(entry: Any, rounded: bool = False) -> Axis:
         return Axis("fixed", values=(tuple(entry) if isinstance(entry, list) else entry,))
     kinds = [key for key in entry if key in KINDS]
     if len(kinds) != 1:
-        given = ", ".join(map(str, entry)) or "nothing"
-        raise WrongSpace(f"has {given}; give one of {', '.join(KINDS)}, or a number, which fixes it")
+        given = next((key for key in entry if key not in ("steps", *KINDS)), ", ".join(map(str, entry)) or "{}")
+        raise WrongSpace(f"{told(given, KINDS)}; a number fixes it")
     kind = kinds[0]
     if odd := [key for key in entry if key not in (kind, "steps")]:
         raise WrongSpace(f"{kind} has {odd[0]!r} beside it; give nothing else, but steps = n for a grid")

@@ -1,5 +1,6 @@
 """How far a sweep is."""
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,8 @@ def status(plan: SweepPlan, store: Store | None, alive: bool, details: bool = Fa
     rows = {} if store is None else store.rows()
     counted = count([one for group in groups(plan) for one in chosen(group, rows)], rows)
     ended = counted.states()
+    leased, workers = store.leased() if store is not None and alive else (0, os.cpu_count() or 1)
+    seconds = seconds_left(counted)
     found: dict[str, Any] = {
         "name": plan.name,
         "state": "running" if alive else "complete" if counted.left == 0 else "stopped",
@@ -74,10 +77,10 @@ def status(plan: SweepPlan, store: Store | None, alive: bool, details: bool = Fa
             "nominal": nominal(plan),
             "distinct": counted.distinct,
             **ended,
-            "leased": store.leased() if store is not None and alive else 0,
+            "leased": leased,
             "left": counted.left,
         },
-        "seconds_left": seconds_left(counted),
+        "seconds_left": None if seconds is None else seconds / max(workers, 1),
         "failures": _failures(store, counted) if store is not None and ended["failed"] else [],
     }
     return found | ({"results": _results(store, counted)} if details else {})

@@ -11,15 +11,18 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cockpit.core.errors import CockpitError
 from cockpit.results.sweeps.plan import SweepPlan, read
 
 NAME = "sweep.db"
+Values = NDArray[np.float64]
 STATES = ("finished", "diverged", "failed")
 WAIT = 60.0  # seconds for another process that has the file
 _TABLES = """
@@ -30,7 +33,7 @@ CREATE TABLE result(
     attempts INT NOT NULL, machine INT NOT NULL, seconds REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE machine(id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE);
 CREATE TABLE plan(id INTEGER PRIMARY KEY, json TEXT NOT NULL, created REAL NOT NULL);
-CREATE TABLE lease(id TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE lease(id TEXT PRIMARY KEY, worker INT NOT NULL) WITHOUT ROWID;
 PRAGMA user_version = 1;
 """
 _COLUMNS = (
@@ -99,12 +102,16 @@ class Store:
             raise CockpitError(f"{self.path} has no plan; run its study file again")
         return read(json.loads(row[0]))
 
-    def curves(self, ids: Iterable[str]) -> dict[str, dict[str, list[float]]]:
+    def arrays(self, ids: Iterable[str]) -> dict[str, dict[str, Values]]:
         """The curves of these results, by metric."""
-        question = "SELECT metrics, curves FROM result WHERE id = ?"
+        question = "SELECT id, metrics, curves FROM result WHERE id IN (SELECT value FROM json_each(?))"
         with self._reading() as db:
-            found = {id: db.execute(question, (id,)).fetchone() for id in ids}
-        return {id: _unpacked(*row) for id, row in found.items() if row is not None}
+            rows = db.execute(question, (json.dumps(list(set(ids))),)).fetchall()
+        return {id: _unpacked(*row) for id, *row in rows}
+
+    def curves(self, ids: Iterable[str]) -> dict[str, dict[str, list[float]]]:
+        """The curves of these results, by metric, as lists."""
+        return {id: _listed(curves) for id, curves in self.arrays(ids).items()}
 
     def records(self, ids: Iterable[str] | None = None, state: str | None = None) -> Iterator[dict[str, Any]]:
         """Everything about these results (all, if none are named), as plain data, curves by metric."""
@@ -116,7 +123,7 @@ class Store:
                 rows = [row for id in ids for row in db.execute(f"{asked} AND id = ?", (state, id))]
         for row in rows:
             known = dict(zip(_COLUMNS, row, strict=True))
-            known["curves"] = _unpacked(known.pop("metrics"), known["curves"])
+            known["curves"] = _listed(_unpacked(known.pop("metrics"), known["curves"]))
             yield known | {name: json.loads(known[name]) for name in ("hyperparameters", "identity")}
 
     def machines(self) -> dict[int, dict[str, Any]]:
@@ -124,10 +131,11 @@ class Store:
         with self._reading() as db:
             return {row[0]: json.loads(row[1]) for row in db.execute("SELECT id, json FROM machine")}
 
-    def leased(self) -> int:
-        """How many runs were with a worker when the sweep last wrote."""
+    def leased(self) -> tuple[int, int]:
+        """How many runs were with how many workers when the sweep last wrote."""
         with self._reading() as db:
-            return int(db.execute("SELECT count(*) FROM lease").fetchone()[0])
+            runs, workers = db.execute("SELECT count(*), count(DISTINCT worker) FROM lease").fetchone()
+        return int(runs), int(workers)
 
     @property
     def bytes(self) -> int:
@@ -146,8 +154,8 @@ class Store:
             db.execute("INSERT INTO plan(json, created) VALUES (?, ?)", (text, time.time()))
         return True
 
-    def commit(self, entries: Sequence[Entry], leases: Iterable[str] | None = None) -> int:
-        """Add results in one transaction, and say which runs are with a worker now; returns how many were new.
+    def commit(self, entries: Sequence[Entry], leases: Mapping[str, int] | None = None) -> int:
+        """Add results in one transaction, and say which runs are with which worker now; returns how many were new.
 
         A result that is there stays, unless it is that of a failure.
         """
@@ -157,7 +165,7 @@ class Store:
                 added += db.execute(_UPSERT, _packed(entry, _machine(db, entry.machine))).rowcount
             if leases is not None:
                 db.execute("DELETE FROM lease")
-                db.executemany("INSERT INTO lease VALUES (?)", [(id,) for id in leases])
+                db.executemany("INSERT INTO lease VALUES (?, ?)", leases.items())
         return added
 
     # ---- connections
@@ -284,7 +292,16 @@ def _packed(entry: Entry, machine: int) -> tuple[Any, ...]:
     )
 
 
-def _unpacked(metrics: str, curves: bytes) -> dict[str, list[float]]:
-    names = json.loads(metrics)
+def _unpacked(metrics: str, curves: bytes) -> dict[str, Values]:
+    names = _names(metrics)
     values = np.frombuffer(zlib.decompress(curves), dtype="<f8")
-    return dict(zip(names, values.reshape(len(names), -1).tolist(), strict=True)) if names else {}
+    return dict(zip(names, values.reshape(len(names), -1), strict=True)) if names else {}
+
+
+@lru_cache(1000)
+def _names(metrics: str) -> tuple[str, ...]:
+    return tuple(json.loads(metrics))
+
+
+def _listed(curves: Mapping[str, Values]) -> dict[str, list[float]]:
+    return {metric: values.tolist() for metric, values in curves.items()}
