@@ -15,7 +15,7 @@ from tests.reference.gradients import Named, gradient
 from torch import Tensor, nn
 
 import cockpit
-from cockpit.tracking.attach import Watch
+from cockpit.tracking.watched import Watch
 
 Batch = tuple[Tensor, Tensor]
 IN, OUT = 5, 3

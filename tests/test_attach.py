@@ -32,7 +32,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from cockpit.core.schedule import linear, logarithmic
 from cockpit.engine.autograd import tap
 from cockpit.quantities import GradNorm, Loss
-from cockpit.tracking.attach import Hook
+from cockpit.tracking.hooks import Hook
 
 FULL = pytest.mark.parametrize("quantities", ["economy", "full"])
 

@@ -23,7 +23,7 @@ from tests.small import (
 from torch import Tensor, nn
 
 from cockpit.core.errors import CockpitError
-from cockpit.tracking.attach import Watch
+from cockpit.tracking.watched import Watch
 
 SAMPLES = ("NormTest", "InnerTest", "OrthoTest", "GradHist1d")
 INDIVIDUAL = ("Alpha", *SAMPLES)

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from cockpit.core.errors import CockpitError
 from cockpit.core.record import Record
-from cockpit.tracking.attach import Watch
+from cockpit.tracking.watched import Watch
 
 CRITERION = nn.CrossEntropyLoss()
 SAMPLES = ("NormTest", "InnerTest", "OrthoTest")

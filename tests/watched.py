@@ -11,7 +11,7 @@ from tests.cases import Case
 import cockpit
 from cockpit.quantities import QUANTITIES, EarlyStopping, HessTrace, MeanGSNR, TICDiag, TICTrace
 from cockpit.quantities._base import Quantity
-from cockpit.tracking.attach import Watch
+from cockpit.tracking.watched import Watch
 
 NEAR = 1e-3  # share of all elements that single precision may put into a neighbouring bin
 ROOTS = {"NormTest", "InnerTest", "OrthoTest"}  # of differences: rounding decides their small values

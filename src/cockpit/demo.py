@@ -17,8 +17,9 @@ from cockpit.plots.figure import figure
 from cockpit.plots.plotter import CockpitPlotter
 from cockpit.problems.digits import digits, draw
 from cockpit.quantities import preset
-from cockpit.tracking.attach import Watch, watch
+from cockpit.tracking.attach import watch
 from cockpit.tracking.recording import choose_folder
+from cockpit.tracking.watched import Watch
 
 BATCH = 64
 EVERY = 2  # steps from one tracked step to the next

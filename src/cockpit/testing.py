@@ -18,7 +18,8 @@ from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
 from cockpit.problems._base import Batch, Place, Problem, Variant
 from cockpit.quantities._base import Quantity
-from cockpit.tracking.attach import Watch, watch
+from cockpit.tracking.attach import watch
+from cockpit.tracking.watched import Watch
 
 
 def small_training(

@@ -13,7 +13,7 @@ import cockpit
 from cockpit.core.errors import Undefined
 from cockpit.engine.step.line import Line
 from cockpit.quantities.alpha import fit
-from cockpit.tracking.attach import Watch
+from cockpit.tracking.watched import Watch
 
 ROWS = ((1, 0, 0), (1, 1, 1), (0, 1, 0), (0, 1, 2))  # loss, loss, slope, slope at the two ends
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LONGEST = 200  # characters of somebody else's error
+
 
 class CockpitError(ValueError):
     """A wrong input; the message names what was given and what to give instead."""
@@ -22,5 +24,8 @@ def unknown(what: str, given: object, known: Iterable[str]) -> CockpitError:
 
 
 def why(error: Exception) -> str:
-    """Return the reason of an undefined value, or the type and message of any other error."""
-    return str(error) if isinstance(error, Undefined) else f"{type(error).__name__}: {error}"
+    """Return the reason of an undefined value, or in one line the type and message of any other error."""
+    if isinstance(error, Undefined):
+        return str(error)
+    lines = f"{type(error).__name__}: {error}".splitlines()
+    return lines[0] if len(lines[0]) <= LONGEST else lines[0][: LONGEST - 3] + "..."

@@ -45,10 +45,6 @@ def check_parts(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
         )
     if loss_fn is not None and not callable(loss_fn):
         raise CockpitError(f"loss_fn is {loss_fn!r}; give a loss module, or leave it out and call pit.loss in the loop")
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse and module.weight.requires_grad:
-            where = name or "the model"
-            raise CockpitError(f"{where} has sparse=True; sparse gradients cannot be watched, so set sparse=False")
 
 
 def check_options(

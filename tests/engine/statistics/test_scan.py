@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -48,6 +50,7 @@ FORMS: dict[str, AnyForm] = {
     "heads": Factored((2, 2, 3), numbers(N, 1, 3, 4), numbers(N, 1, 3, 3)),
     "convolution": convolved(1),
     "grouped convolution": convolved(2),
+    "transposed convolution": replace(convolved(1), response=numbers(N, 1, 6, 2, 3)),
     "look-ups": looked_up(),
     "none looked up": Indexed((4, 3), N, torch.empty(0).long(), torch.empty(0).long(), numbers(0, 3)),
     "vector": Dense(numbers(N, 7)),

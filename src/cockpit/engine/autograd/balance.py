@@ -1,5 +1,6 @@
 """Whether what the samples contributed adds up to the gradient that arrives at a parameter."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
@@ -56,10 +57,20 @@ def _signed(form: AnyForm, signs: Tensor) -> Tensor:
         return (wide(row).mT @ wide(form.col)).sum((0, 1, 2)) * form.factor
     if isinstance(form, Convolved) and form.groups == 1:
         response = torch.tensordot(form.response.movedim(2, -1), signs.to(form.response.dtype), 1).unsqueeze(2)
+        if not _has_its_length(form):
+            alone = replace(form, shape=(1, *form.shape[1:]), response=wide(response))
+            return total(alone).to(signs.dtype).reshape(-1)
         return _weight_gradient(form, response).to(signs.dtype).reshape(-1).mul_(form.factor)
     if isinstance(form, Indexed):
         return (wide(form.value) * signs[form.index, None]).sum(0)
     return signs @ total(form).reshape(form.shape[0], -1)
+
+
+def _has_its_length(form: Convolved) -> bool:
+    """Whether the response is as long as that of a convolution; of a transposed one it may be shorter."""
+    axes = zip(form.signal.shape[3:], form.shape[2:], form.stride, form.padding, form.dilation, strict=True)
+    lengths = [(size + 2 * pad - spread * (kernel - 1) - 1) // step + 1 for size, kernel, step, pad, spread in axes]
+    return lengths == list(form.response.shape[3:])
 
 
 def _weight_gradient(form: Convolved, response: Tensor) -> Tensor:
