@@ -1,7 +1,7 @@
 """What a tracked step may take: memory, samples, time. Everything that depends on them asks here.
 
-On a GPU, ours may add ``SHARE`` to what training itself has allocated when it goes backwards (``LEAST`` where that is
-more): vectors of the model's size, and chunks. Contributions that are kept may take ``KEPT`` of it: they come layer by
+On a GPU, chunks may add ``SHARE`` to what training itself has allocated when it goes backwards (``LEAST`` where that is
+more, ``ROOMY`` where the device is nearly empty: small chunks make a small net wait for its kernels). Contributions that are kept may take ``KEPT`` of it: they come layer by
 layer, and with each layer training lets go of more than that.
 """
 
@@ -14,6 +14,8 @@ CHUNK_ON_CPU = 2**20  # elements of g_n that are formed at once: what is read se
 CHUNK_ON_GPU = 2**26
 KEPT_ON_CPU = 2**30  # bytes of factors that are kept until a step is over
 LEAST = 2**26  # bytes
+ROOMY = 2**29  # bytes, where the device has many times as much
+EMPTY = 16
 SHARE = 0.05
 KEPT = 0.125
 SHARE_OF_FREE = 0.5
@@ -30,7 +32,7 @@ class Allowance:
     seed: int = 0
     held: int = field(default=0, init=False)  # bytes of factors that are kept now
     _peak: int = field(default=0, init=False)  # bytes that training had allocated on a GPU
-    _vectors: int = field(default=0, init=False)  # bytes of ours of the model's size that lie there
+    _free: int | None = field(default=None, init=False)  # bytes of it when the pass began: to ask takes long
     _room: int | None = field(default=None, init=False)  # bytes for factors, where there is a limit for them
     _needed: float = field(default=0.0, init=False)  # bytes for each sample, of the last steps
     _pace: float = field(default=0.0, init=False)  # seconds for each sample
@@ -42,9 +44,9 @@ class Allowance:
 
     def enter(self, like: Tensor, vectors: int) -> None:
         """A backward pass is about to run, with so many bytes of ours of the model's size on its device."""
-        self._vectors = vectors
         if on_gpu(like):
             self._peak = max(self._peak, allocated(like) - vectors - self.held)
+            self._free = free(like)
         self._room = self._limit(like)
 
     def elements(self, like: Tensor) -> int:
@@ -94,14 +96,20 @@ class Allowance:
 
     def on_host(self, size: int, like: Tensor) -> bool:
         """Whether a vector of so many bytes, which is read once a step, is to lie in the host's memory."""
-        return on_gpu(like) and size > LEAST
+        return on_gpu(like) and size > max(LEAST, free(like) // EMPTY)
 
     def _chunks(self, like: Tensor) -> int:
         """Bytes for chunks and what is made of them."""
         if self.memory is not None:
             return self.memory
-        ours = max(int(SHARE * self._peak), LEAST) - self._vectors
-        return max(LEAST // 4, min(ours, int(SHARE_OF_FREE * free(like))))
+        unused = self._unused(like)
+        least = ROOMY if unused > EMPTY * ROOMY else LEAST
+        return min(max(int(SHARE * self._peak), least), int(SHARE_OF_FREE * unused))
+
+    def _unused(self, like: Tensor) -> int:
+        if self._free is None:
+            self._free = free(like)
+        return self._free
 
     def _limit(self, like: Tensor) -> int:
         """Bytes for factors that are kept."""
@@ -109,7 +117,7 @@ class Allowance:
             return self.memory
         if not on_gpu(like):
             return KEPT_ON_CPU
-        return min(max(int(KEPT * self._peak), LEAST), int(SHARE_OF_FREE * free(like)))
+        return min(max(int(KEPT * self._peak), LEAST), int(SHARE_OF_FREE * self._unused(like)))
 
 
 def on_gpu(like: Tensor) -> bool:
@@ -123,6 +131,9 @@ def allocated(like: Tensor) -> int:
 
 
 def free(like: Tensor) -> int:
-    """Bytes of a GPU that nobody has, or that torch has in reserve."""
-    unused, _ = torch.cuda.mem_get_info(like.device)
-    return int(unused + torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device))
+    """Bytes of a GPU that this process may take, and those that torch has in reserve."""
+    unused, total = torch.cuda.mem_get_info(like.device)
+    reserved = torch.cuda.memory_reserved(like.device)
+    share = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+    allowed = int(total * share(like.device)) - reserved if share is not None else unused
+    return int(max(0, min(unused, allowed)) + reserved - torch.cuda.memory_allocated(like.device))
