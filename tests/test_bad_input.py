@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from cockpit.checks import check_torch
+from cockpit.tracking.checks import check_torch
 from tests.small import draw, hooks, net, sgd, step_hooks
 from torch import nn
 

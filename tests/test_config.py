@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cockpit.config import hyperparameters
+from cockpit.tracking.config import hyperparameters
 from tests.small import draw, watched
 from torch import nn
 
