@@ -288,8 +288,9 @@ class Backward:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        if self._walk is not None:
-            self._walk.release()
+        walk, self._walk = self._walk, None  # which holds this pass: without it, both die when they are let go of
+        if walk is not None:
+            walk.release()
 
     def finish(self) -> Pass:
         """The gradients are complete: return what was seen."""
