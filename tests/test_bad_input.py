@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from cockpit.tracking.checks import check_torch
 from tests.small import draw, hooks, net, sgd, step_hooks
 from torch import nn
 
 import cockpit
 from cockpit.core.errors import CockpitError
 from cockpit.quantities import GradHist1d, GradHist2d, GradNorm, HessTrace, Loss, TICDiag, TICTrace
+from cockpit.tracking.checks import check_torch
 from cockpit.utils.schedules import linear, logarithmic
 
 BACKWARD = torch.autograd.backward

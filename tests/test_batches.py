@@ -180,16 +180,26 @@ def test_own_loss_with_a_callable_for_individual_losses(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["dict", "tuple", "scalar"])
-def test_own_loss_without_individual_losses(form: str) -> None:
-    """What needs them is undefined, with the remedy; the rest is right."""
+def test_own_loss_is_read_from_its_graph(form: str) -> None:
+    """Nobody tells the individual losses: everything is as with a loss module."""
     batches = draw(4, 5, 4)
     pit, module = own(form, batches), watched(batches).get_output()
     for step, row in pit.get_output().items():
-        assert row["Alpha"] is None
-        for name in ("NormTest", "InnerTest", "OrthoTest"):
+        for name in ("Alpha", "NormTest", "InnerTest", "OrthoTest"):
             assert row[name] == pytest.approx(module[step][name])
         assert (row["GradHist1d"].counts == module[step]["GradHist1d"].counts).all()
+
+
+def test_a_loss_that_cannot_be_read() -> None:
+    """What needs individual losses is undefined, with the operation and the remedy; the rest is right."""
+
+    def root_mean_square(pit: Watch, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return (model(x) - F.one_hot(y, 3)).square().mean().sqrt()
+
+    pit = run(net(), root_mean_square, draw(4, 5, 4))
+    assert all(row["Alpha"] is None and row["NormTest"] is not None for row in pit.get_output().values())
     reason = next(reason for reason in reasons(pit, "Alpha") if "further step" not in reason)
+    assert "Sqrt" in reason
     assert all(remedy in reason for remedy in REMEDIES)
     assert reason in pit.explain()
 
@@ -198,12 +208,11 @@ def test_own_loss_without_individual_losses(form: str) -> None:
     "losses",
     [
         lambda output, *args, **kwargs: 1 / 0,
-        lambda output, *args, **kwargs: None,
         lambda output, *args, **kwargs: torch.zeros(()),
         lambda output, *args, **kwargs: torch.ones(2, 2),
         lambda output: torch.ones(4),
     ],
-    ids=["raises", "nothing", "a scalar", "another size", "other arguments"],
+    ids=["raises", "a scalar", "another size", "other arguments"],
 )
 def test_a_callable_that_does_not_give_losses(losses: Any) -> None:
     pit = own("dict", draw(4, 4), losses=losses)

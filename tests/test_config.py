@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cockpit.tracking.config import hyperparameters
 from tests.small import draw, watched
 from torch import nn
 
 from cockpit.core.errors import CockpitError
 from cockpit.store import StoredRun
+from cockpit.tracking.config import hyperparameters
 
 
 class Kind(Enum):

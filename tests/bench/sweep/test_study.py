@@ -58,7 +58,11 @@ def test_a_study_is_resolved(tmp_path: Path) -> None:
 
 WRONG = [
     # what is replaced, by what, and what is said
-    ('"constant",\n', '"cosin",\n', "9: schedules: 'cosin'; one of constant, cosine, cosine_wr, ltr, trapezoidal"),
+    (
+        '"constant",\n',
+        '"cosin",\n',
+        "9: schedules: 'cosin'; one of constant, cosine, cosine_wr, linear, ltr, one_cycle, trapezoidal, wsd",
+    ),
     ('"constant",\n', '"cosin",\n', "did you mean 'cosine'"),
     ('"cosine",\n', '"0.1@x",\n', "10: schedules: schedule '0.1@x': '0.1@x' is not factor@epoch"),
     ("budgets", "budget", "4: budget: unknown key 'budget'"),

@@ -1,8 +1,9 @@
 """What a tracked step may take: memory, samples, time. Everything that depends on them asks here.
 
-On a GPU, chunks may add ``SHARE`` to what training itself has allocated when it goes backwards (``LEAST`` where that is
-more, ``ROOMY`` where the device is nearly empty: small chunks make a small net wait for its kernels). Contributions that
-are kept may take ``KEPT`` of it: they come layer by layer, and with each layer training lets go of more than that.
+On a GPU, chunks may add ``SHARE`` to what training itself has allocated when it goes backwards. Where that is little,
+they may take ``LEAST``, or ``ROOMY`` where the device is nearly empty: small chunks make a small net wait for kernels.
+Contributions that are kept may take ``KEPT`` of it: they come layer by layer, and with each layer training lets go of
+more than that.
 """
 
 from dataclasses import dataclass, field
