@@ -31,6 +31,14 @@ def numbers(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
+def spiky(*shape: int) -> Tensor:
+    """Small numbers of both signs, some zeros, a few large ones."""
+    values = numbers(*shape) / 40
+    values[..., ::7] = 0
+    values[..., ::11] *= 200
+    return values
+
+
 def looked_up(entries: int = 12) -> Indexed:
     generator = torch.Generator().manual_seed(1)
     sample = torch.randint(N, (entries,), generator=generator)
@@ -44,6 +52,7 @@ def convolved(groups: int) -> Convolved:
 
 FORMS: dict[str, AnyForm] = {
     "vectors": Factored((4, 3), numbers(N, 1, 1, 4), numbers(N, 1, 1, 3), 2.0),
+    "small vectors": Factored((40, 30), spiky(N, 1, 1, 40), spiky(N, 1, 1, 30), -0.5),
     "positions": Factored((4, 3), numbers(N, 1, 6, 4), numbers(N, 1, 6, 3)),
     "two positions of a wide layer": Factored((30, 40), numbers(N, 1, 2, 30) / 4, numbers(N, 1, 2, 40) / 4),
     "groups": Factored((4, 3), numbers(N, 2, 3, 2), numbers(N, 2, 3, 3)),
@@ -122,6 +131,16 @@ def test_bfloat16_is_multiplied_in_single_precision() -> None:
     found = scan(form, [SQ_NORM, SUM_SQ], At(torch.zeros(4, 3)), 2**20)
     torch.testing.assert_close(found[SQ_NORM].double(), g.flatten(1).square().sum(1), rtol=1e-6, atol=0)
     torch.testing.assert_close(found[SUM_SQ].double(), g.square().sum(0), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("bins", [FINE, COARSE, Bins(1, -1.0, 1.0), Bins(5, -1.0, 1.0)])
+@pytest.mark.parametrize("spoilt", [0.0, float("nan"), float("inf")])
+def test_signs_of_factors_count_as_the_elements_do(bins: Bins, spoilt: float) -> None:
+    row, col = spiky(N, 1, 1, 40).float(), spiky(N, 1, 1, 30).float()
+    row[1, 0, 0, 3] = col[2, 0, 0, 4] = spoilt
+    form = Factored((40, 30), row, col, -0.5)
+    counted = scan(form, [hist1d(bins)], At(torch.zeros(40, 30)), 50)[hist1d(bins)]
+    assert torch.equal(counted, hist1d(bins).chunk(form.form(0, N), At(torch.zeros(40, 30))))
 
 
 def test_a_dear_identity_is_not_taken() -> None:

@@ -1,14 +1,15 @@
 """Exact counts of the elements of all g_n in bins, [bins]."""
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from cockpit.engine.statistics._base import At, Rows, Statistic
+from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
 from cockpit.engine.statistics.bins import Bins
+from cockpit.layers.forms import AnyForm, Factored, wide
 
 FEW = 6  # edges inside the range of the values up to which comparing is quicker than looking up
 
@@ -28,12 +29,37 @@ def hist1d(bins: Bins) -> Statistic:
     def stacked(g: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
         return _counts(g.flatten(1), bins)
 
-    return Statistic("hist1d", "total", chunk, (bins,), rows=rows, stacked=stacked)
+    def by_signs(form: AnyForm, at: At, elements: int) -> Shortcut | None:
+        """Signs of factors tell the bins of all products that are small."""
+        if not isinstance(form, Factored) or not form.outer:
+            return None
+        operations = form.samples * (form.row.shape[3] + form.col.shape[3])
+        return Shortcut(operations, partial(_of_outer_products, form, bins, elements))
+
+    return Statistic("hist1d", "total", chunk, (bins,), rows=rows, shortcut=by_signs, stacked=stacked)
 
 
 def counts(values: Tensor, bins: Bins) -> Tensor:
     """How many values each bin holds: int64, exact."""
     return _counts(values.reshape(1, -1), bins)[0]
+
+
+def _of_outer_products(form: Factored, bins: Bins, elements: int) -> Tensor:
+    """Rows of g_n whose largest element lies inside the first edges are counted by signs, the others formed."""
+    row, col = wide(form.row)[:, 0, 0] * form.factor, wide(form.col)[:, 0, 0]
+    radius, below, above = bins.near_zero
+    small = row.abs() * col.abs().amax(1, keepdim=True) < radius
+    against_positive = ((row > 0) & small).sum(1) * (col < 0).sum(1)
+    against_negative = ((row < 0) & small).sum(1) * (col > 0).sum(1)
+    negative = (against_positive + against_negative).sum()
+    found = torch.zeros(bins.count, dtype=torch.int64, device=row.device)
+    found[below] += negative
+    found[above] += small.sum() * col.shape[1] - negative
+    sample, place = torch.nonzero(~small, as_tuple=True)
+    step = max(1, elements // max(1, col.shape[1]))
+    for n, o in zip(sample.split(step), place.split(step), strict=True):
+        found += counts(row[n, o, None] * col[n], bins)
+    return found
 
 
 def _counts(values: Tensor, bins: Bins) -> Tensor:
