@@ -252,3 +252,8 @@ def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
         assert process.wait() == 0
     told = CliRunner().invoke(bench, ["status", str(folder), "--json"])
     assert json.loads(told.stdout)["runs"].items() >= {"failed": 0, "left": 0}.items()
+
+
+def test_the_study_of_five_minutes(cockpit: Call) -> None:
+    planned = json.loads(cockpit("sweep", ROOT / "examples" / "five_minutes.toml", "--dry-run", "--json").stdout)
+    assert (planned["cells"], planned["runs"]["nominal"]) == (57, 57 * 26)
