@@ -8,7 +8,7 @@ from tests.engine.statistics.test_scan import FORMS
 from torch import Tensor
 
 from cockpit.engine.autograd.balance import imbalance, rounding_of
-from cockpit.layers.forms import AnyForm
+from cockpit.layers.forms import AnyForm, Factored
 from cockpit.layers.parts import total
 
 
@@ -30,3 +30,12 @@ def missing(gradient: Tensor) -> list[Tensor]:
     row, element = torch.zeros_like(gradient), torch.zeros_like(gradient)
     row[0], element.view(-1)[-1] = everywhere[0], 1.0
     return [row, element]
+
+
+def test_a_scaled_loss_in_half_precision() -> None:
+    """Sums over rows are larger than the gradient, and float16 ends at 65,504."""
+    row, col = torch.full((4, 1, 3, 64), 200.0).half(), torch.full((4, 1, 3, 8), 20.0).half()
+    form = Factored((64, 8), row, col)
+    gradient = torch.einsum("ngto,ngti->oi", row.double(), col.double())
+    off = imbalance(form, gradient.half())
+    assert float(off.norm()) <= rounding_of(gradient, torch.float16) * float(gradient.norm())

@@ -6,8 +6,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Indexed, Summed, wide, wide_type
-from cockpit.layers.parts import total
+from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Indexed, Summed, wide, wide_type, widened
+from cockpit.layers.parts import tensors, total
 
 ROUNDING = {torch.float64: 1e-9, torch.float32: 2e-5}
 TEN_BITS = 5e-3  # products on a GPU may round their inputs to ten bits
@@ -36,6 +36,8 @@ def imbalance(form: AnyForm, arrived: Tensor) -> Tensor:
     if isinstance(form, Dense) or not form.shape:
         return total(form) - arrived
     signs = _signs(form.shape[0], arrived.device, wide_type(form.dtype))
+    if any(tensor.dtype is torch.float16 for tensor in tensors(form)):
+        form = widened(form)  # sums over rows overflow where the loss is scaled
     return _signed(form, signs) - signs @ arrived.to(signs.dtype).reshape(form.shape[0], -1)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
-from cockpit.layers.forms import HALF, AnyForm, Factored, wide
+from cockpit.layers.forms import AnyForm, Factored, wide
 
 
 @cache
@@ -49,8 +49,8 @@ def _compute(form: Factored, vector: Tensor) -> Tensor:
 
 
 def _product(rows: Tensor, matrix: Tensor) -> Tensor:
-    """In half precision the matrix goes in as a sum of two: rows are multiplied as they are, and nothing is lost."""
-    if not rows.is_cuda or rows.dtype not in HALF:
+    """With bfloat16 the matrix goes in as a sum of two: rows are multiplied as they are. Float16 lacks the range."""
+    if not rows.is_cuda or rows.dtype is not torch.bfloat16:
         return wide(rows) @ matrix
     high = matrix.to(rows.dtype)
     low = (matrix - high).to(rows.dtype)
