@@ -14,7 +14,7 @@ Group = Literal["step size", "gradients", "curvature", "performance", "more"]
 
 GROUPS: dict[Group, str] = {
     "step size": "are we crossing the valley?",
-    "gradients": "how noisy is the learning signal?",
+    "gradients": "how noisy is the signal?",
     "curvature": "gorge or lake?",
     "performance": "what everybody watches",
     "more": "what else is known",
@@ -35,7 +35,7 @@ class View:
     colours: tuple[str, ...] | None = None  # one for each run, so that a run keeps its colour when others come and go
     clock: bool = False  # over the time since the run began, in microseconds: then span and step are such times too
     y: Literal["auto", "log", "linear"] = "auto"  # vertical axes; auto: what suits the instrument
-    band: bool = False  # of noisy curves the median and the middle 80 %, with all values faintly behind
+    band: bool = False  # of noisy curves the median and the middle 80%, with all values faintly behind
 
     def __post_init__(self) -> None:
         if self.axis not in ("auto", "log", "linear"):
