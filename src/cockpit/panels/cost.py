@@ -49,7 +49,7 @@ def _placed(runs: Runs, place: int, series: Series) -> Series:
 
 def panel(runs: Runs) -> Panel:
     """Show seconds for a step and seconds for tracking one, on one axis."""
-    counted = Runs(runs.plain, replace(runs.view, clock=False))
+    counted = Runs(runs.plain, replace(runs.view, x="step"))
     times = [counted.scalar(place, "Time").defined() for place in range(len(runs))]
     spent = [tracking(counted, place) for place in range(len(runs))]
     costs = [tracking(runs, place) for place in range(len(runs))]

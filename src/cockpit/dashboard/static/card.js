@@ -63,8 +63,9 @@ export class Card {
   tell(note) {
     if (this.note.title === note) return;
     this.note.title = this.note.parentNode.title = note;
-    const facts = note.split(" · ").filter((fact) => fact && fact.length <= LONGEST);
-    this.note.replaceChildren(...facts.map((fact) => el("span", { text: fact })));
+    const facts = note.split(" · ");
+    const long = facts.findIndex((fact) => fact.length > LONGEST);
+    this.note.replaceChildren(...facts.slice(0, long < 0 ? facts.length : long).map((fact) => el("span", { text: fact })));
   }
 
   enlarge() {
