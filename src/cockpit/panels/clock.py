@@ -24,7 +24,7 @@ class Clocked:
         if len(times) < 2:
             if by == "epoch":
                 raise CockpitError(
-                    f"{source.name} has logged fewer than two epochs; log them, as pit.log(epoch=3), or show it by steps"
+                    f"{source.name} has logged fewer than two epochs; log them, as pit.log(epoch=3), or show steps"
                 )
             raise CockpitError(
                 f"{source.name} has no time of its steps; show it by steps, or add 'Time' to the quantities"
