@@ -41,8 +41,8 @@ def undefined(runs: Runs, name: str) -> str:
     if not counts:
         return ""
     found = [f"{count}× {reason}" if len(counts) > 1 else reason for reason, count in list(counts.items())[:2]]
-    steps = sum(counts.values())
-    said = f"{name} undefined at {steps} step{'s' if steps > 1 else ''}"
+    many = sum(counts.values())
+    said = f"{name} undefined at {many} step{'s' if many > 1 else ''}"
     return f"{said} · {'; '.join(found)}{' …' if len(counts) > 2 else ''}"
 
 
