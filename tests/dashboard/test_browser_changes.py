@@ -195,8 +195,8 @@ def test_what_watching_costs(tab: Tab, tmp_path: Path) -> None:
     assert "a plain step takes 10 ms" in tab.page.locator("#details .spent").inner_text()
     rows = tab.page.locator("#details table").first.locator("tbody tr").all_inner_texts()
     assert [row.split() for row in rows] == [
-        ["economy", "1,120", "40", "steps", "4.2", "–", "33", "%"],
-        ["full", "40", "1,210", "steps", "225", "–", "67", "%"],
+        ["economy", "1,120", "40", "steps", "4.2", "–", "33%"],
+        ["full", "40", "1,210", "steps", "225", "–", "67%"],
     ]
     assert tab.page.locator("#fact-cost").inner_text() == "4.5% of 5%"
     tab.page.locator("#run-list [data-run=b] .pick").click()
