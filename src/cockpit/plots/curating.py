@@ -40,7 +40,7 @@ def delete(given: Sequence[str], ask: Ask, say: Say) -> None:
     """Delete runs, each after the question was answered with yes."""
     for path in dict.fromkeys(run_folder(name) for name in given):
         run = StoredRun(path)
-        steps = "no step" if run.step is None else f"{run.step + 1:,} steps"
+        steps = "no step" if run.step is None else f"{run.step + 1:,} step{'s' if run.step else ''}"
         if not ask(f"Delete {path} ({run.name}, {run.state}, {steps})? This cannot be undone."):
             say(f"{path} stays")
             continue

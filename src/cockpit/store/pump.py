@@ -268,7 +268,7 @@ class Pump:
             self._told = self.queue.lost
 
     def _loss(self) -> str:
-        return f"{self.queue.lost} records were lost" if self.queue.lost else "no record was lost"
+        return f"{self.queue.lost or 'no'} record{'s were' if self.queue.lost > 1 else ' was'} lost"
 
     def _beat(self, state: str | None = None, reason: str | None = None) -> None:
         self._beaten = time.monotonic()
