@@ -7,6 +7,7 @@ first, time first, and any flattening of the two, and no reshape changes it: one
 from dataclasses import dataclass
 from math import prod
 
+import torch
 from torch import Tensor
 
 
@@ -34,6 +35,8 @@ class Layout:
         if self.inner == width and matrix.shape[0] == self.samples:
             return matrix[:, None]
         consecutive = self.inner // width  # rows of one sample that follow each other
+        if matrix.shape[0] == self.samples * consecutive:
+            return matrix.reshape(self.samples, consecutive, width)
         grouped = matrix.reshape(-1, self.samples, consecutive, width).transpose(0, 1)
         return grouped.reshape(self.samples, -1, width)
 
@@ -47,6 +50,11 @@ class Layout:
             if size == self.samples and prod(shape[axis + 1 :]) == self.inner:
                 return axis
         return -1
+
+    def squares(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+        """Sum the squares of all elements of each sample: [samples]."""
+        norms: Tensor = torch.linalg.vector_norm(self.split(tensor), dim=(0, 2), dtype=dtype)
+        return norms.square()
 
     def sums(self, tensor: Tensor) -> Tensor:
         """Sum all elements of each sample: [samples]."""
