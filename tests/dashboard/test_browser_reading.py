@@ -51,8 +51,8 @@ def tab(window: Any, url: str) -> Iterator[Tab]:
 def hover(tab: Tab, panel: str, x: float, y: float = 0.5) -> str:
     """What the tooltip says at a place of a panel's picture."""
     canvas = tab.page.locator(f".page:not([hidden]) [data-panel={panel}] canvas")
-    canvas.wait_for()  # it may just be drawn anew
-    box = canvas.bounding_box()
+    while (box := canvas.bounding_box()) is None:  # it is just drawn anew
+        canvas.wait_for()
     tab.page.mouse.move(2, 2)
     tab.until("!document.querySelector('.tip') || document.querySelector('.tip').hidden")
     for shift in (0, 1):
