@@ -51,8 +51,9 @@ class Layout:
                 return axis
         return -1
 
-    def squares(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    def squares(self, tensor: Tensor) -> Tensor:
         """Sum the squares of all elements of each sample: [samples]."""
+        dtype = torch.promote_types(tensor.dtype, torch.float32)
         norms: Tensor = torch.linalg.vector_norm(self.split(tensor), dim=(0, 2), dtype=dtype)
         return norms.square()
 
@@ -74,6 +75,16 @@ class Placement:
             return None
         after = prod(shape[self.axis + 1 :])
         return Layout(samples, after if self.strided else after * (shape[self.axis] // samples))
+
+    def squares(self, tensor: Tensor, samples: int) -> Tensor:
+        """Sum the squares of all elements of each sample, [samples], without a copy of the tensor."""
+        positions = tensor.shape[self.axis] // samples
+        sizes, place = ((positions, samples), 1) if self.strided else ((samples, positions), 0)
+        apart = tensor.unflatten(self.axis, sizes)
+        others = [axis for axis in range(apart.dim()) if axis != self.axis + place]
+        dtype = torch.promote_types(tensor.dtype, torch.float32)
+        norms: Tensor = torch.linalg.vector_norm(apart, dim=others, dtype=dtype)
+        return norms.square()
 
 
 def candidates(shape: tuple[int, ...], samples: int, preferred: int = 0) -> list[Placement]:

@@ -176,9 +176,7 @@ class _Probe:
     def _sums(self, grad: Tensor) -> Sums:
         found: Sums = {}
         for option in candidates(tuple(grad.shape), self._samples, self._preferred):
-            layout = option.layout(tuple(grad.shape), self._samples)
-            assert layout is not None
-            found[option] = layout.squares(grad.detach(), torch.promote_types(grad.dtype, torch.float32))
+            found[option] = option.squares(grad.detach(), self._samples)
         return found
 
     @staticmethod
@@ -201,7 +199,7 @@ def place_above(result: Result, samples: int, sources: Sequence[Source], preferr
         here = [edge(result.node, result.output)]
         grads = torch.autograd.grad(here, places, [seed], retain_graph=True, allow_unused=True)
         pairs = zip(grads, sources, strict=True)
-        return [None if grad is None else source.layout.squares(grad, torch.float64) for grad, source in pairs]
+        return [None if grad is None else source.layout.squares(grad) for grad, source in pairs]
 
     plain = sent(ones)
     if all(sums is None or not bool(sums.any()) for sums in plain):
