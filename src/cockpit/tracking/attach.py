@@ -16,7 +16,7 @@ from cockpit.engine.autograd.allowance import Allowance
 from cockpit.engine.autograd.scaler import LossScale
 from cockpit.engine.step.settings import Settings
 from cockpit.quantities import resolve
-from cockpit.tracking.checks import check_options, check_parts, check_torch, disabled
+from cockpit.tracking.checks import check_options, check_parts, check_torch, disabled, process
 from cockpit.tracking.config import hyperparameters
 from cockpit.tracking.describe import describe
 from cockpit.tracking.pace import tier_of
@@ -94,6 +94,7 @@ def watch(
     if every is not None:
         schedule = as_schedule(every)
     settings = Settings(batch_axis, batch_size, losses, LossScale(scaler), seed=seed)
+    settings.process = process()
     settings.allowance, settings.buffers = Allowance(samples=samples, seed=seed), lambda: list(model.buffers())
     folder = None if disabled() else choose_folder(run, name or type(model).__name__)
     _close_earlier(model)

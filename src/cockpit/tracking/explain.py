@@ -41,6 +41,8 @@ def _coverage(tracker: Tracker) -> list[str]:
         lines.append("Individual gradients cover all parameters.")
     if seen.unstepped:
         lines.append(f"{UNSTEPPED[0].upper()}{UNSTEPPED[1:]}.")
+    if tracker.settings.process:
+        lines.append(f"Losses and gradients are those of the samples of {tracker.settings.process}.")
     taken, batch = seen.samples
     if taken < batch:
         lines.append(f"Individual gradients are those of {taken} random samples of each {batch}; sums are scaled up.")

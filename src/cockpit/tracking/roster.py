@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 from torch import nn
@@ -93,10 +94,11 @@ def may_nest(optimizers: Sequence[Optimizer]) -> bool:
 
 def nested(ours: Collection[int]) -> bool:
     """In a hook of an optimizer: whether its step runs inside another one of ours, by their ids."""
-    frame, steps = sys._getframe(1), 0
+    frame: FrameType | None = sys._getframe(1)
+    steps = 0
     while frame is not None:
         steps += frame.f_code is _STEP and id(frame.f_locals.get("self")) in ours
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return steps > 1
 
 

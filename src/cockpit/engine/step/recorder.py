@@ -52,7 +52,7 @@ class Recorder:
         self._keys = f"cockpit.{id(self)}.model", f"cockpit.{id(self)}.loss"  # our notes on autograd's nodes
         self._noted: set[int] = set()  # numbers of the nodes that have one
         self._backward: Backward | None = None
-        self._present: dict[str, Tensor | None] = {}  # gradients that lay there before, and what was added since
+        self._present: dict[str, Tensor | None] = {}  # where ``.grad`` holds more than the passes gave: what they gave
         self._marks: dict[str, tuple[int, int]] = {}
         self._versions: dict[str, int] = {}
         self._expected = max(settings.passes, 2) if settings.careful else settings.passes
@@ -189,7 +189,8 @@ class Recorder:
         elif moved and self.passes:
             self.flaw = CHANGED
         if not self.passes:
-            self._present = {name: None for name, p in self.parameters.items() if p.grad is not None}
+            shared = self.settings.process is not None
+            self._present = {name: None for name, p in self.parameters.items() if shared or _apart(p)}
             self._versions = {name: p._version for name, p in self.parameters.items()}
         return True
 
@@ -227,6 +228,11 @@ class Recorder:
             if grad.requires_grad or grad.is_sparse:
                 grad = grad.detach().to_dense()
             self.gradient[name] = grad if self.loss_scale == 1 else grad / self.loss_scale
+
+
+def _apart(parameter: Tensor) -> bool:
+    """Whether ``.grad`` will hold something else than what arrives: there is one, or a hook may change it."""
+    return parameter.grad is not None or bool(getattr(parameter, "_post_accumulate_grad_hooks", None))
 
 
 def _join(known: Pass, new: Pass) -> None:
