@@ -16,7 +16,7 @@ from cockpit.engine.autograd.allowance import SHARE, Allowance
 from cockpit.engine.autograd.scaler import LossScale
 from cockpit.engine.step.settings import Settings
 from cockpit.quantities import resolve
-from cockpit.tracking.checks import check_options, check_parts, check_torch, disabled
+from cockpit.tracking.checks import check_options, check_parts, check_torch, disabled, process
 from cockpit.tracking.config import hyperparameters
 from cockpit.tracking.describe import describe
 from cockpit.tracking.pace import tier_of
@@ -97,10 +97,8 @@ def watch(
     if every is not None:
         schedule = as_schedule(every)
     settings = Settings(batch_axis, batch_size, losses, LossScale(scaler), seed=seed)
-    settings.allowance, settings.buffers = (
-        Allowance(samples=samples, share=memory, seed=seed),
-        lambda: list(model.buffers()),
-    )
+    settings.process, settings.buffers = process(), lambda: list(model.buffers())
+    settings.allowance = Allowance(samples=samples, share=memory, seed=seed)
     folder = None if disabled() else choose_folder(run, name or type(model).__name__)
     _close_earlier(model)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)
