@@ -15,15 +15,17 @@ from cockpit.problems import Variant, get
 from cockpit.problems.data.fetch import default_place
 from cockpit.problems.digits import draw as draw_digits
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8A8F98"
+BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A8F98"
 
 
-def options(about: str, figure: str) -> argparse.Namespace:
-    """Read the command line."""
+def options(about: str, figure: str, **more: str) -> argparse.Namespace:
+    """Read the command line; ``more`` are the names of further options, and what they do."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, help="of weights, data and batches (default: 0)")
     parser.add_argument("--full", action="store_true", help="the paper's setting, on its data; else a minute's work")
     parser.add_argument("-o", metavar="FILE", type=Path, default=Path(figure), help=f"the figure (default: {figure})")
+    for name, does in more.items():
+        parser.add_argument(f"--{name}", help=does)
     sys.excepthook = _briefly
     return parser.parse_args()
 
