@@ -55,7 +55,11 @@ if __name__ == "__main__":
     known = {(run["problem"], run["rate"]) for run in runs if run["seed"] == args.seed}
     with get_context("spawn").Pool(2) as pool:
         for one in [pool.apply_async(train, (*job, *setting)) for job in asked if job not in known]:
-            runs.append(one.get())
+            try:
+                runs.append(one.get())
+            except cockpit.CockpitError as error:
+                print(error)  # a data set is missing: what to fetch, and where to put it
+                continue
             print("{problem}, rate {rate:g}: median Alpha {alpha:+.2f}, accuracy {accuracy:.3f}".format(**runs[-1]))
             if file:
                 file.write_text("".join(json.dumps(run) + "\n" for run in runs))
@@ -68,21 +72,18 @@ if __name__ == "__main__":
     hue = {"color": {"field": "problem", "scale": {"domain": [*tones], "range": [*tones.values()]}, "legend": None}}
     size = {"size": {**axis("rate", None, type="log", range=[15, 250]), "legend": None}}
     x, y = axis("alpha", "median Alpha", domain=[-0.65, 0.65]), axis("accuracy", "test accuracy", domain=[0, 1.03])
-    layers = [
-        {"data": {"name": "floor"}, "mark": {"type": "rule", "color": "black"}, "encoding": {"x": x}},
-        {"data": {"name": "best"}, "mark": "rule", "encoding": {"x": x} | hue},
-        {"data": {"name": "runs"}, "mark": "point", "encoding": {"x": x, "y": y} | size | hue},
-    ]
+    layers = [{"data": {"name": "runs"}, "mark": "point", "encoding": {"x": x, "y": y} | size | hue}]
+    layers.append({"data": {"name": "best"}, "mark": "rule", "encoding": {"x": x} | hue})
+    layers.append({"data": {"name": "floor"}, "mark": {"type": "rule", "color": "black"}, "encoding": {"x": x}})
     rows = {"runs": runs, "best": [*best.values()], "floor": [{"alpha": 0}]}
-    note = "larger: a higher learning rate · coloured line: the best run"
-    panels = [chart("Accuracy and Alpha", rows, layers, note)]
-    save(args.o, panels, "Good runs overshoot the valley floor", list(tones.items()), 1, (640, 200))
-    least, beyond = (min(run["alpha"] for run in some) for some in (good, fast))
-    chance = max(run["accuracy"] for run in fast)
-    verdict(
-        {
-            f"all {len(good)} good runs have a median Alpha of 0 or more, the least {least:+.2f}": least >= 0,
-            f"the largest rates end near chance, at most 0.2: {chance:.2f}": chance <= 0.2,
-            f"though their median Alpha is above 0 too, at least {beyond:+.2f}": beyond > 0,
-        }
-    )
+    panel = chart("Accuracy and Alpha", rows, layers, "larger: a higher learning rate · coloured line: the best run")
+    save(args.o, [panel], "Good runs overshoot the valley floor", list(tones.items()), 1, (640, 200))
+    lost = [run for run in fast if run["accuracy"] <= 0.2]
+    least, beyond = (min((run["alpha"] for run in some), default=-1) for some in (good, lost))
+    names = ", ".join(run["problem"] for run in lost) or "none"
+    claims = {
+        f"all {len(good)} good runs have a median Alpha of 0 or more, the least {least:+.3f}": least >= 0,
+        f"the largest rate ends near chance, at most 0.2, on: {names}": bool(lost),
+        f"though its median Alpha is above 0 there too, at least {beyond:+.2f}": beyond > 0,
+    }
+    verdict(claims, {f"it ends near chance on all problems, {len(lost)} of {len(fast)}": len(lost) == len(fast)})
