@@ -8,6 +8,7 @@ from cockpit.core.ledger import WHOLE, Ledger, ledger
 from cockpit.core.meter import Meter
 from cockpit.core.record import percent
 from cockpit.engine.needs import double_backward
+from cockpit.tracking.coverage import UNSTEPPED
 from cockpit.tracking.tracker import Tracker
 
 
@@ -38,6 +39,10 @@ def _coverage(tracker: Tracker) -> list[str]:
         lines += [f"  {name}: {why}" for name, why in sorted(seen.uncovered.items())]
     elif tracker.history.steps():
         lines.append("Individual gradients cover all parameters.")
+    if seen.unstepped:
+        lines.append(f"{UNSTEPPED[0].upper()}{UNSTEPPED[1:]}.")
+    if tracker.settings.process:
+        lines.append(f"Losses and gradients are those of the samples of {tracker.settings.process}.")
     taken, batch = seen.samples
     if taken < batch:
         lines.append(f"Individual gradients are those of {taken} random samples of each {batch}; sums are scaled up.")
