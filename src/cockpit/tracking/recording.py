@@ -57,6 +57,8 @@ class Recording:
             return found is not None and found.meanwhile()
 
         self._writer.attend(meanwhile, count)
+        if self._tracker.ticks is not None:
+            self._tracker.ticks.wake = self._writer.expect
 
     def reached(self, step: int) -> None:
         """Training has come to this step."""

@@ -31,6 +31,7 @@ from cockpit.tracking.explain import explain
 from cockpit.tracking.hooks import Hook
 from cockpit.tracking.recording import Recording
 from cockpit.tracking.roster import Roster
+from cockpit.tracking.ticks import Ticks
 from cockpit.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -71,11 +72,13 @@ class Watch:
         roster = Roster(model, optimizers)
         self._compiled = eager.is_compiled(model)
         self._tracker = Tracker(roster.trainable, measured, schedule, settings, roster.learning_rates)
-        self._pace = self._tracker.pace
+        self._pace, self._ticks = self._tracker.pace, Ticks(roster.trainable, settings.scale, "Loss")
+        if any(quantity.name == "Loss" and not quantity.scheduled for quantity in measured):
+            self._tracker.ticks = self._ticks
+            tap.observe(self._ticks)
         if not self._closed:
             for optimizer in optimizers:
-                if not self._alone:  # which of them steps first says where a step begins
-                    self._hooks.append(optimizer.register_step_pre_hook(self._before_update))
+                self._hooks.append(optimizer.register_step_pre_hook(self._before_update))
                 self._hooks.append(optimizer.register_step_post_hook(self._after_update))
             try:
                 self._open(self._tracker.begin(step))
@@ -170,7 +173,7 @@ class Watch:
     def source(self) -> Recorded:
         """Return what was recorded so far as series, for panels and plots."""
         self._tracker.settle()
-        return Recorded(self._tracker.journal, self.name, reached=self.step)
+        return Recorded([*self._tracker.journal, *self._ticks.kept.records("Loss")], self.name, reached=self.step)
 
     def close(self) -> None:
         """Stop watching, remove all hooks and finish the run; a second call does nothing."""
@@ -199,6 +202,7 @@ class Watch:
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
+        tap.leave(self._ticks)
 
     def _drop_unfinished(self) -> None:
         if self.step > self._first:
@@ -248,8 +252,6 @@ class Watch:
                 self._armed.callback(handle.remove)
         tap.listen(self._tracker)
         self._armed.callback(tap.leave, self._tracker)
-        if self._alone:
-            self._armed.callback(self._optimizers[0].register_step_pre_hook(self._before_update).remove)
         if eagerly:
             eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
             self._armed.callback(eager.release)
@@ -293,6 +295,7 @@ class Watch:
     def _before_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if id(optimizer) in self._stepped:  # it steps again before the others: the step before is over
             self._finish_step()
+        self._ticks.in_update = True
         if not self._stepped:
             self._tracker.before_update()
 
@@ -300,6 +303,7 @@ class Watch:
     def _after_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         pace = self._pace
         if pace.resting > 0 and self._alone:
+            self._ticks.finish(self.step)
             pace.resting -= 1
             pace.rested += 1
             self.step += 1
@@ -307,13 +311,16 @@ class Watch:
         self._stepped.add(id(optimizer))
         if len(self._stepped) == len(self._optimizers):
             self._finish_step()
-        elif self._tracker.recorder is not None:
-            self._tracker.recorder.in_update, self._tracker.recorder.updated = False, True
+        else:
+            self._ticks.in_update, self._ticks.updated = False, True
+            if self._tracker.recorder is not None:
+                self._tracker.recorder.in_update, self._tracker.recorder.updated = False, True
 
     def _finish_step(self) -> None:
         self._stepped.clear()
         tracked = self._tracker.recorder is not None
         self._tracker.after_update()
+        self._ticks.finish(self.step)
         self.step += 1
         self._tell(tracked)
         self._begin_step()
