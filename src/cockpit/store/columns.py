@@ -164,8 +164,8 @@ class Columns:
                 pairs = zip(numbers, ends.tolist(), strict=True)
                 sound = np.array([_fits(some, end) for some, end in pairs], dtype=bool)
                 damaged += (first + frames[~sound]).tolist()
-                kept = [some for some, fits in zip(numbers, sound, strict=True) if fits]
-                courses.append((name, ends[sound], whose[sound], kept))
+                whole = [some for some, fits in zip(numbers, sound, strict=True) if fits]
+                courses.append((name, ends[sound], whose[sound], whole))
                 continue
             sound = np.array([len(some) == 8 * wide for some in numbers], dtype=bool)
             damaged += (first + frames[~sound]).tolist()
@@ -175,8 +175,8 @@ class Columns:
             kept = self._matrices.setdefault(layout, (Grown(np.float64, wide), Grown(np.int64)))
             kept[0].extend(matrix)
             kept[1].extend(members)
-        for name, ends, whose, kept in courses:
-            self._follow(name, ends, whose, kept)
+        for name, ends, whose, whole in courses:
+            self._follow(name, ends, whose, whole)
         self._loaded = len(self)
         return damaged
 

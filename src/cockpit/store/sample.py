@@ -18,8 +18,8 @@ def sample(contents: Contents, track: Track, visible: NDArray[np.bool_], name: s
     found: list[float] = []
     for numbers in _numbers(contents, chosen):
         found += np.frombuffer(numbers[: len(numbers) // 8 * 8], "<f8").tolist()
-    places = np.unique(np.linspace(0, len(found) - 1, count).round().astype(int)) if found else []
-    return [found[place] for place in places]
+    places = np.linspace(0, len(found) - 1, count).round().astype(int).tolist() if found else []
+    return [found[place] for place in dict.fromkeys(places)]
 
 
 def _numbers(contents: Contents, frames: NDArray[np.int64]) -> Iterator[bytes]:

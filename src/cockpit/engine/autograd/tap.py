@@ -67,7 +67,8 @@ def observe(observer: Observer) -> None:
 
 def leave(one: Listener | Observer) -> None:
     """Stop; the last one to leave puts torch's own function back."""
-    for reference in [reference for reference in (*_listeners, *_observers) if reference() is one]:
+    known: list[weakref.ref[Any]] = [*_listeners, *_observers]
+    for reference in [reference for reference in known if reference() is one]:
         _drop(reference)
 
 
@@ -83,7 +84,7 @@ def _join(known: list[Any], one: Any) -> None:
 def _drop(reference: "weakref.ref[Any]") -> None:
     global _original
     with _changing:
-        for known in (_listeners, _observers):
+        for known in _listeners, _observers:
             if reference in known:
                 known.remove(reference)
         if not _listeners and not _observers and _original is not None and torch.autograd.backward is _tapped:
