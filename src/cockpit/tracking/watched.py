@@ -333,6 +333,9 @@ class Watch:
                 self._recording.book()
 
 
+eager.uncompiled(Watch._after_update)  # and with it all that is an entry
+
+
 @atexit.register
 def _at_exit() -> None:
     """What was tracked is written, however the script ends."""

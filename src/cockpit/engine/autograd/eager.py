@@ -33,6 +33,14 @@ def release() -> None:
             _stance = None
 
 
+def uncompiled(function: Callable[..., Any]) -> None:
+    """Never trace a function of ours, nor what it calls, where the loop that calls it is compiled."""
+    function._torchdynamo_disable = True  # type: ignore[attr-defined]  # read while the caller is traced
+    frames = torch._C._dynamo.eval_frame
+    skip = frames._FrameAction.SKIP
+    frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))  # read while it runs
+
+
 def is_compiled(model: nn.Module) -> bool:
     """Whether any part of a model is compiled."""
     dynamo = sys.modules.get("torch._dynamo")

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from cockpit.engine.autograd.eager import uncompiled
+
 
 class Listener(Protocol):
     """Someone who wants to see backward passes; none of its methods raises, and None means no."""
@@ -120,6 +122,9 @@ def _tapped(
     for listener in listeners:
         listener.after()
     return None
+
+
+uncompiled(_tapped)
 
 
 def _this_thread() -> AbstractContextManager[Any]:
