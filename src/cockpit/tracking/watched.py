@@ -65,12 +65,12 @@ class Watch:
         self._stepped: set[int] = set()
         self._hooks: list[Any] = []
         self._armed = ExitStack()
-        self._armed_for: tuple[bool, bool] | None = None  # what the forward pass runs under; None: no hooks
+        self._armed_for: bool | None = None  # whether the network is differentiated twice; None: no hooks
         self._alone = len(optimizers) == 1
         self._closed = disabled()
         measured = [] if self._closed else quantities
         roster = Roster(model, optimizers)
-        self._compiled = eager.is_compiled(model)
+        settings.compiled = -1 if eager.is_compiled(model) else settings.compiled
         self._tracker = Tracker(roster.trainable, measured, schedule, settings, roster.learning_rates)
         self._pace, self._ticks = self._tracker.pace, Ticks(roster.trainable, settings.scale, "Loss")
         if any(quantity.name == "Loss" and not quantity.scheduled for quantity in measured):
@@ -238,23 +238,21 @@ class Watch:
             return
         recorder = self._tracker.recorder
         twice = recorder is not None and double_backward(recorder.needs)
-        eagerly = self._tracker.settings.compiled_seen or self._compiled
-        if self._armed_for != (twice, eagerly):
-            self._arm(twice, eagerly)
+        if self._armed_for != twice:
+            self._arm(twice)
 
-    def _arm(self, twice: bool, eagerly: bool) -> None:
-        """``twice``: the network is differentiated twice; ``eagerly``: compiled code runs as it is written."""
+    def _arm(self, twice: bool) -> None:
+        """``twice``: the network is differentiated twice."""
         self._disarm()
-        self._armed_for = twice, eagerly
+        self._armed_for = twice
         for module, called in ((self._model, self._model_called), (self._loss_fn, self._loss_called)):
             if isinstance(module, nn.Module) and not isinstance(module, torch.jit.ScriptModule):  # those take no hooks
                 handle = module.register_forward_hook(Hook(called), with_kwargs=True)
                 self._armed.callback(handle.remove)
         tap.listen(self._tracker)
         self._armed.callback(tap.leave, self._tracker)
-        if eagerly:
-            eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
-            self._armed.callback(eager.release)
+        eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
+        self._armed.callback(eager.release)
         scripted = isinstance(self._model, torch.jit.ScriptModule)
         switches = eager.differentiable_twice(self._model) if twice and not scripted else []
         if switches:  # only while the model computes: the user's own settings hold everywhere else

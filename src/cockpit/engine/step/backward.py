@@ -126,9 +126,7 @@ class Backward:
                 self._explain(self.samples)
 
     def _explain(self, samples: Samples) -> None:
-        settings, found = self.settings, self.found
-        compiled = any(node.name().startswith("CompiledFunction") for node in self.graph.nodes)
-        settings.compiled_seen |= compiled
+        found = self.found
         if not self._asked:
             return
         uses = samples.uses()
