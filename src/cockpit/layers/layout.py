@@ -51,6 +51,12 @@ class Layout:
                 return axis
         return -1
 
+    def squares(self, tensor: Tensor) -> Tensor:
+        """Sum the squares of all elements of each sample: [samples]."""
+        dtype = torch.promote_types(tensor.dtype, torch.float32)
+        norms: Tensor = torch.linalg.vector_norm(self.split(tensor), dim=(0, 2), dtype=dtype)
+        return norms.square()
+
     def sums(self, tensor: Tensor) -> Tensor:
         """Sum all elements of each sample: [samples]."""
         return self.split(tensor).sum((0, 2))

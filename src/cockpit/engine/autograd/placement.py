@@ -199,7 +199,7 @@ def place_above(result: Result, samples: int, sources: Sequence[Source], preferr
         here = [edge(result.node, result.output)]
         grads = torch.autograd.grad(here, places, [seed], retain_graph=True, allow_unused=True)
         pairs = zip(grads, sources, strict=True)
-        return [None if grad is None else source.layout.sums(grad.double().square()) for grad, source in pairs]
+        return [None if grad is None else source.layout.squares(grad) for grad, source in pairs]
 
     plain = sent(ones)
     if all(sums is None or not bool(sums.any()) for sums in plain):

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import conv1d, conv2d, conv3d
 
 from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
-from cockpit.layers.forms import AnyForm, Convolved, Dense, Factored, Form, Indexed, Summed, wide
+from cockpit.layers.forms import HALF, AnyForm, Convolved, Dense, Factored, Form, Indexed, Summed, wide
 from cockpit.layers.parts import products
 
 
@@ -26,7 +26,7 @@ def dot(name: str) -> Statistic:
     def through_factors(form: AnyForm, at: At, elements: int) -> Shortcut | None:
         """What the operation makes of the vector, times the gradient of its result; uses add up."""
         parts = form.parts if isinstance(form, Summed) else (form,)
-        if isinstance(form, Dense | Indexed):
+        if isinstance(form, Dense | Indexed) or any(map(_better_formed, parts)):
             return None
         return Shortcut(sum(map(products, parts)), partial(_compute, parts, at.vectors[name], elements))
 
@@ -35,6 +35,11 @@ def dot(name: str) -> Statistic:
         return products.squeeze(2)
 
     return Statistic("dot", "sample", chunk, (name,), rows=rows, shortcut=through_factors, stacked=stacked)
+
+
+def _better_formed(part: Form) -> bool:
+    """A GPU forms g_n from halves on its tensor cores; a convolution with the vector needs single precision."""
+    return isinstance(part, Convolved) and part.response.is_cuda and part.response.dtype in HALF
 
 
 def _compute(parts: Sequence[Form], vector: Tensor, elements: int) -> Tensor:
