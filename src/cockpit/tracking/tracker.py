@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cockpit.core.errors import why
 from cockpit.core.guard import Faults, entry
 from cockpit.core.history import History
+from cockpit.core.journal import Journal
 from cockpit.core.record import Record
 from cockpit.core.schedule import Schedule
 from cockpit.core.turn import Turn
@@ -28,7 +29,6 @@ from cockpit.quantities._base import Quantity
 from cockpit.tracking.agenda import Agenda
 from cockpit.tracking.coverage import Coverage
 from cockpit.tracking.departure import Departure
-from cockpit.tracking.journal import Journal
 from cockpit.tracking.measurements import Measurements
 from cockpit.tracking.pace import Pace
 from cockpit.tracking.ticks import Ticks
