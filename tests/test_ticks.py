@@ -176,7 +176,7 @@ def test_tracked_steps_say_the_same(loop: Loop, every: int) -> None:
     assert there
     for step in there:
         assert tracked[step] == pytest.approx(losses[step], rel=1e-12)
-        assert pit._ticks.kept.series().values[pit._ticks.kept.series().steps == step] == tracked[step]
+        assert seen.values[seen.steps == step] == tracked[step]
     assert set(np.flatnonzero(~np.isnan(losses))) <= set(seen.steps.tolist())
 
 
@@ -378,6 +378,29 @@ def test_losses_of_any_precision_and_shape() -> None:
                 optimizer.step()
                 losses.append(loss.item())
         agrees(curve(pit.source()), losses, 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("scaling", [False, True])
+def test_on_a_gpu_nothing_waits(scaling: bool) -> None:
+    model = net().float().cuda()
+    optimizer = sgd(model)
+    scaler = torch.amp.GradScaler("cuda", init_scale=1024.0, enabled=scaling)
+    batches = [(x.float().cuda(), y.cuda()) for x, y in draw(*[8] * 100)]
+    losses: list[Tensor] = []
+    with watch(model, optimizer, quantities=["Loss"], every=RARELY, step=1) as pit:
+        for x, y in batches:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            if not scaling:
+                torch.cuda.set_sync_debug_mode("error")
+            scaler.scale(loss).backward()
+            torch.cuda.set_sync_debug_mode("default")
+            scaler.step(optimizer)
+            scaler.update()
+            losses.append(loss.detach())
+    agrees(curve(pit.source()), [loss.item() for loss in losses], 1)
 
 
 PROGRAM = """

@@ -49,8 +49,9 @@ def filled(series: Series, course: Series) -> Series:
     """A series with the values of a course where it has no number; of several for a step the last one counts."""
     if not len(course):
         return series
-    steps, known = np.union1d(series.steps, course.steps), ~np.isnan(series.values)
-    values: Values = np.full(len(steps), np.nan)
-    values[np.searchsorted(steps, course.steps)] = course.values
-    values[np.searchsorted(steps, series.steps[known])] = series.values[known]
-    return Series(steps, values)
+    known = ~np.isnan(series.values)
+    steps = np.concatenate([series.steps[~known], course.steps, series.steps[known]])
+    values = np.concatenate([series.values[~known], course.values, series.values[known]])
+    order = np.argsort(steps, kind="stable")
+    order = order[np.append(np.diff(steps[order]) > 0, True)]
+    return Series(steps[order], values[order])

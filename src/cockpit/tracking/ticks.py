@@ -29,7 +29,6 @@ class Ticks:
     """Takes the loss of each step; which passes count is decided as on tracked steps."""
 
     def __init__(self, parameters: Callable[[], Mapping[str, Tensor]], scale: LossScale, name: str) -> None:
-        self.kept = Courses()  #: all that has arrived
         self.in_update, self.updated = False, False  #: an optimizer steps; one of several has stepped
         self.wake: Callable[[], None] | None = None  #: says that something waits for :meth:`take`
         self._parameters, self._scale, self._name = parameters, scale, name
@@ -40,7 +39,8 @@ class Ticks:
         self._passes, self._place, self._version = 0, 0, 0  # of the step under way; a parameter that a pass reached
         self._left: Mark = None
         self._flying: deque[tuple[int, Numbers]] = deque()
-        self._waiting, self._guard, self._faults = Courses(), threading.Lock(), Faults(log)
+        self._kept, self._waiting = Courses(), Courses()  # all that has arrived, and what was not handed out yet
+        self._guard, self._faults = threading.Lock(), Faults(log)
 
     def fault(self, error: Exception) -> None:
         """Leave this step out."""
@@ -54,7 +54,7 @@ class Ticks:
         """A backward pass is about to run; see :class:`~cockpit.engine.autograd.tap.Observer`."""
         if self.updated or threading.get_ident() != self._thread:
             return None
-        if roots[0].is_cuda and torch.cuda.is_current_stream_capturing():  # it will be replayed without us
+        if _captured(roots[0]):
             return None
         loss = factor = None
         for root in roots:
@@ -95,6 +95,8 @@ class Ticks:
     def finish(self, step: int) -> None:
         """A step is over."""
         self._thread, self.in_update, self.updated = threading.get_ident(), False, False
+        if _captured(self._buffer):
+            return
         if not self._passes or (self._full and step != self._first + self._full):
             self._cut()
             return
@@ -129,8 +131,14 @@ class Ticks:
                 self.wake()
         while self._flying and (wait or self._flying[0][1].ready):
             first, numbers = self._flying.popleft()
-            for kept in (self.kept, self._waiting) if self.wake is not None else (self.kept,):
-                kept.add(first, numbers[self._name])
+            self._kept.add(first, numbers[self._name])
+            if self.wake is not None:
+                self._waiting.add(first, numbers[self._name])
+
+    def records(self) -> list[Record]:
+        """All that has arrived."""
+        with self._guard:
+            return list(self._kept.records(self._name))
 
     @entry
     def settle(self) -> None:
@@ -146,6 +154,11 @@ class Ticks:
                 self._send()
             found, self._waiting = self._waiting, Courses()
         return list(found.records(self._name))
+
+
+def _captured(tensor: Tensor) -> bool:
+    """Whether what is computed now is recorded, to be replayed without us."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def _mark(parameter: Tensor) -> Mark:

@@ -25,6 +25,7 @@ from cockpit.core.source import Source
 from cockpit.engine.autograd import eager, tap
 from cockpit.engine.needs import double_backward
 from cockpit.engine.step.settings import Settings
+from cockpit.quantities import Loss
 from cockpit.store import StoredRun
 from cockpit.tracking.checks import disabled, whole
 from cockpit.tracking.explain import explain
@@ -72,8 +73,8 @@ class Watch:
         roster = Roster(model, optimizers)
         settings.compiled = -1 if eager.is_compiled(model) else settings.compiled
         self._tracker = Tracker(roster.trainable, measured, schedule, settings, roster.learning_rates)
-        self._pace, self._ticks = self._tracker.pace, Ticks(roster.trainable, settings.scale, "Loss")
-        if any(quantity.name == "Loss" and not quantity.scheduled for quantity in measured):
+        self._pace, self._ticks = self._tracker.pace, Ticks(roster.trainable, settings.scale, Loss.__name__)
+        if any(type(quantity) is Loss and not quantity.scheduled for quantity in measured):
             self._tracker.ticks = self._ticks
             tap.observe(self._ticks)
         if not self._closed:
@@ -173,7 +174,7 @@ class Watch:
     def source(self) -> Recorded:
         """Return what was recorded so far as series, for panels and plots."""
         self._tracker.settle()
-        return Recorded([*self._tracker.journal, *self._ticks.kept.records("Loss")], self.name, reached=self.step)
+        return Recorded([*self._tracker.journal, *self._ticks.records()], self.name, reached=self.step)
 
     def close(self) -> None:
         """Stop watching, remove all hooks and finish the run; a second call does nothing."""
