@@ -52,9 +52,7 @@ class Ticks:
     @entry
     def sees(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> Callable[[], Any] | None:
         """A backward pass is about to run; see :class:`~cockpit.engine.autograd.tap.Observer`."""
-        if self.updated or threading.get_ident() != self._thread:
-            return None
-        if _captured(roots[0]):
+        if self.updated or threading.get_ident() != self._thread or _captured(roots[0]):
             return None
         loss = factor = None
         for root in roots:
@@ -66,8 +64,10 @@ class Ticks:
 
     @entry
     def _passed(self, loss: Tensor | None, factor: Tensor | float | None, before: list[Mark]) -> None:
-        place = next((at for at, p in enumerate(self._watched) if _mark(p) != before[at]), None)
-        if place is None:  # another model's
+        for place, (p, mark) in enumerate(zip(self._watched, before, strict=True)):  # noqa: B007
+            if _mark(p) != mark:
+                break
+        else:  # another model's
             return
         if self._passes and self.in_update and self._watched[self._place]._version != self._version:
             return  # a closure evaluated elsewhere
@@ -79,7 +79,7 @@ class Ticks:
             slot.add_(loss)
         else:  # the first one, or the gradients were cleared
             slot.copy_(loss)
-            self._place, self._version = place, self._watched[place]._version
+            self._place, self._version = place, p._version
         self._left = _mark(self._watched[self._place])
         self._passes += 1
 
@@ -90,6 +90,10 @@ class Ticks:
             self._buffer = torch.empty(TOGETHER, dtype=wide, device=device)
             self._slots = self._buffer.unbind()
         return self._slots[self._full]
+
+    def enter(self, *_: Any) -> None:
+        """An optimizer begins its step."""
+        self.in_update = True
 
     @entry
     def finish(self, step: int) -> None:

@@ -79,7 +79,9 @@ class Watch:
             tap.observe(self._ticks)
         if not self._closed:
             for optimizer in optimizers:
-                self._hooks.append(optimizer.register_step_pre_hook(self._before_update))
+                self._hooks.append(optimizer.register_step_pre_hook(self._ticks.enter))
+                if not self._alone:  # which of them steps first says where a step begins
+                    self._hooks.append(optimizer.register_step_pre_hook(self._before_update))
                 self._hooks.append(optimizer.register_step_post_hook(self._after_update))
             try:
                 self._open(self._tracker.begin(step))
@@ -252,6 +254,8 @@ class Watch:
                 self._armed.callback(handle.remove)
         tap.listen(self._tracker)
         self._armed.callback(tap.leave, self._tracker)
+        if self._alone:
+            self._armed.callback(self._optimizers[0].register_step_pre_hook(self._before_update).remove)
         eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
         self._armed.callback(eager.release)
         scripted = isinstance(self._model, torch.jit.ScriptModule)
@@ -294,7 +298,6 @@ class Watch:
     def _before_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if id(optimizer) in self._stepped:  # it steps again before the others: the step before is over
             self._finish_step()
-        self._ticks.in_update = True
         if not self._stepped:
             self._tracker.before_update()
 
@@ -332,7 +335,8 @@ class Watch:
                 self._recording.book()
 
 
-eager.uncompiled(Watch._after_update)  # and with it all that is an entry
+for _hook in (Watch._after_update, Ticks.enter):  # the first one stands for all entries
+    eager.uncompiled(_hook)
 
 
 @atexit.register

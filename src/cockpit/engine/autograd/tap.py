@@ -134,6 +134,8 @@ def _this_thread() -> AbstractContextManager[Any]:
 
 def _roots(tensors: Any, grads: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]] | None:
     """What is backpropagated; None where torch itself will say what is wrong with it."""
+    if grads is None and isinstance(tensors, Tensor):
+        return (tensors,), (None,)
     roots = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors) if isinstance(tensors, list | tuple) else ()
     if grads is None or isinstance(grads, Tensor):
         seeds = (grads,) if isinstance(grads, Tensor) else (None,) * len(roots)
