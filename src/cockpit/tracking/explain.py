@@ -38,7 +38,8 @@ def _what(tracker: Tracker, model: nn.Module | None) -> list[str]:
 def _compiled(tracker: Tracker, model: nn.Module | None) -> list[str]:
     if tracker.settings.compiled == compilations() and not (model is not None and is_compiled(model)):
         return []
-    return ["Compiled code runs eagerly on tracked steps; results are equal to rounding."]
+    told = "Compiled code runs eagerly on tracked steps; results are equal to rounding."
+    return [f"{told} Where it draws random numbers (dropout), Inductor would draw others."]
 
 
 def _coverage(tracker: Tracker) -> list[str]:
