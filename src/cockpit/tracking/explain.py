@@ -7,6 +7,7 @@ from torch import nn
 from cockpit.core.ledger import WHOLE, Ledger, ledger
 from cockpit.core.meter import Meter
 from cockpit.core.record import percent
+from cockpit.engine.autograd.eager import compilations, is_compiled
 from cockpit.engine.needs import double_backward
 from cockpit.tracking.coverage import UNSTEPPED
 from cockpit.tracking.tracker import Tracker
@@ -14,7 +15,13 @@ from cockpit.tracking.tracker import Tracker
 
 def explain(tracker: Tracker, model: nn.Module | None = None) -> str:
     """Return coverage, undefined values and cost as sentences, one a line."""
-    lines = [*_what(tracker, model), *_coverage(tracker), *_undefined(tracker), *_cost(tracker)]
+    lines = [
+        *_what(tracker, model),
+        *_coverage(tracker),
+        *_compiled(tracker, model),
+        *_undefined(tracker),
+        *_cost(tracker),
+    ]
     return "\n".join(lines)
 
 
@@ -28,6 +35,13 @@ def _what(tracker: Tracker, model: nn.Module | None) -> list[str]:
     measured = ", ".join(quantity.name for quantity in tracker.quantities) or "none"
     size = f"{len(parameters)} parameters with {elements:,} elements"
     return [f"Watching {watched}{size}; {seen}.", f"Quantities: {measured}."]
+
+
+def _compiled(tracker: Tracker, model: nn.Module | None) -> list[str]:
+    if tracker.settings.compiled == compilations() and not (model is not None and is_compiled(model)):
+        return []
+    told = "Compiled code runs eagerly on tracked steps; results are equal to rounding."
+    return [f"{told} Where it draws random numbers (dropout), Inductor would draw others."]
 
 
 def _coverage(tracker: Tracker) -> list[str]:
@@ -58,8 +72,6 @@ def _coverage(tracker: Tracker) -> list[str]:
         )
     if seen.accumulation > 1:
         lines.append(f"Each step has {seen.accumulation} backward passes (accumulation); they count as one batch.")
-    if tracker.settings.compiled_seen:
-        lines.append("Compiled code runs eagerly on tracked steps; results are equal to rounding.")
     if any(double_backward(quantity.needs) for quantity in tracker.quantities):
         lines.append(
             "Attention and recurrent layers use plain kernels on steps that differentiate twice; results are equal to "

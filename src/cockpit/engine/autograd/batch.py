@@ -93,9 +93,10 @@ def batch_size_of(
     if not sizes:
         shapes = [result.shape for call in calls for result in (call.prediction, call.given) if result is not None]
         sizes = {shape[axis if len(shape) > axis else 0] for shape in shapes if shape}
+    if not sizes:  # a method other than ``forward`` was called, say
+        raise Undefined("the batch size cannot be known (no call of the model was seen); give watch(..., batch_size=N)")
     if len(sizes) != 1:
-        seen = "no call of the model was seen" if not sizes else f"calls with {sorted(sizes)} samples were seen"
-        raise Undefined(f"the batch size cannot be known ({seen}); {REMEDY}")
+        raise Undefined(f"the batch size cannot be known (calls with {sorted(sizes)} samples were seen); {REMEDY}")
     size = sizes.pop()
     if size < 1:
         raise Undefined(f"the batch is empty; {REMEDY}")
