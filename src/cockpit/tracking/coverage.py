@@ -18,6 +18,7 @@ class Coverage:
     share: float = 1.0  # of all parameter elements that have individual gradients
     flaw: str | None = None  # why the last step had no individual gradients at all
     coupled: bool = False
+    found: str = ""  # how many samples the last step had, and where
     samples: tuple[int, int] = (0, 0)  # whose individual gradients the last step took, and its batch
     regularised: bool = False
     accumulation: int = 1
@@ -37,7 +38,7 @@ class Coverage:
             log.warning("%s is left out of individual gradients: %s", name, missing[name])
         self.uncovered, self.share, self.flaw = missing, step.coverage, step.flaw
         self.coupled |= step.coupled
-        self.samples = step.seen, step.batch_size
+        self.samples, self.found = (step.seen, step.batch_size), "; ".join(dict.fromkeys(p.where for p in step.passes))
         self.note_regularised(bool(step.regularised))
 
     def note_regularised(self, found: bool) -> None:

@@ -6,6 +6,7 @@ to no backward pass (an evaluation without ``no_grad``) leave nothing behind.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +18,7 @@ from cockpit.engine.autograd.graph import Graph, Node, Result
 if TYPE_CHECKING:
     from cockpit.engine.autograd.loss_calls import LossCall
 
-REMEDY = "give it with watch(..., batch_size=N or a callable of the model's arguments), or say batch_axis="
+REMEDY = "use pit.loss, or say watch(..., batch_size=) or batch_axis="
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,9 @@ def batch_size_of(
     if not sizes:
         shapes = [result.shape for call in calls for result in (call.prediction, call.given) if result is not None]
         sizes = {shape[axis if len(shape) > axis else 0] for shape in shapes if shape}
+    given_to = [call.given.shape for call in calls if call.given is not None and call.given.shape]
+    if given_to and (len(sizes) != 1 or any(prod(shape) % max(1, *sizes) for shape in given_to)):
+        sizes = {shape[0] for shape in given_to}  # what pit.loss got names the samples
     if len(sizes) != 1:
         seen = "no call of the model was seen" if not sizes else f"calls with {sorted(sizes)} samples were seen"
         raise Undefined(f"the batch size cannot be known ({seen}); {REMEDY}")

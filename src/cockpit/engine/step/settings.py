@@ -26,5 +26,6 @@ class Settings:
     careful: int = 0  # so many steps may have several again
     process: str | None = None  # which of several, whose gradients are averaged while they arrive
     compiled_seen: bool = False
+    paths: set[tuple[str, str]] = field(default_factory=set)  # of the last step's statistics: name, path
     buffers: Callable[[], Iterable[Tensor]] = tuple  # of the model: a recomputed forward pass may change them
     curvature: Memory = field(default_factory=Memory)
