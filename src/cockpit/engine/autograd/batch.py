@@ -18,7 +18,7 @@ from cockpit.engine.autograd.graph import Graph, Node, Result
 if TYPE_CHECKING:
     from cockpit.engine.autograd.loss_calls import LossCall
 
-REMEDY = "use pit.loss, or say watch(..., batch_size=) or batch_axis="
+REMEDY = "use pit.loss or watch(..., batch_size=), or say batch_axis="
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def note(
 
 def _plain(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> bool:
     """One tensor was given, and one that has a graph came back."""
-    one = len(args) == 1 and not kwargs and type(args[0]) is Tensor
-    return one and type(output) is Tensor and output.grad_fn is not None
+    one = len(args) == 1 and not kwargs and type(args[0]) is Tensor and not args[0].is_nested
+    return one and type(output) is Tensor and output.grad_fn is not None and not output.is_nested
 
 
 def noted(key: str, graph: Graph, numbers: set[int]) -> list[tuple[Node, Any]]:
@@ -169,7 +169,8 @@ def _individual_losses(
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """Yield the tensors of nested containers."""
     if isinstance(value, Tensor):
-        yield value
+        if not value.is_nested:  # it has no shape
+            yield value
     elif isinstance(value, dict):
         for entry in value.values():
             yield from tensors_in(entry)

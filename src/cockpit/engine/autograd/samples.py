@@ -12,7 +12,7 @@ from torch import Tensor
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.batch import REMEDY, Forward, batch_size_of
 from cockpit.engine.autograd.checkpointed import REENTRANT, put_back
-from cockpit.engine.autograd.graph import Graph, Node, Result, family
+from cockpit.engine.autograd.graph import Graph, Node, Result, family, shapes
 from cockpit.engine.autograd.placement import Answer, Place, Source, ask, place, place_above
 from cockpit.engine.autograd.structures import Known, Structures
 from cockpit.engine.autograd.uses import Uses, find_uses, first_operations
@@ -62,7 +62,12 @@ class Samples:
         self.graph, self.seen, self._parameters = graph, seen, parameters
         self._structures, self._axis, self._buffers, self._linear = structures, axis, buffers, linear
         forwards, calls = [forward for _, forward in seen.forwards], [call for _, call in seen.calls]
-        self.count = batch_size_of(forwards, calls, seen.losses, seen.size or size, axis)
+        try:
+            self.count = batch_size_of(forwards, calls, seen.losses, seen.size or size, axis)
+        except Undefined:
+            for node in graph.nodes:
+                shapes(node)  # a nested tensor has none, and says so
+            raise
         self.sources = self._find_sources()
         self._uses: Uses | None = None
 

@@ -153,7 +153,9 @@ def _attempt(compute: Callable[[], Computed], impossible: str | None) -> Compute
     try:
         return compute()
     except Exception as error:  # a user's training never breaks because it is watched
-        return why(error)
+        first = f"{error}\n".splitlines()[0].rstrip(".")
+        once = not isinstance(error, Undefined) and "derivative for" in first and "not implemented" in first
+        return f"it cannot be differentiated twice: {first}" if once else why(error)
 
 
 def _noise(like: Tensor, size: int, generator: torch.Generator) -> Tensor:
