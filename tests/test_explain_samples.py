@@ -148,3 +148,15 @@ def test_it_is_short_whatever_happens() -> None:
     lines = pit.explain().splitlines()
     assert len(lines) <= 25
     assert any("and 18 more" in line for line in lines), "parameters that share a reason share a line"
+
+
+def test_curvature_of_many_outputs_is_an_estimate_and_said_to_be() -> None:
+    model = nn.Linear(5, 1200).double()
+    optimizer, loss_fn = sgd(model), nn.CrossEntropyLoss()
+    with watch(model, optimizer, loss_fn, ["HessTrace", "TICDiag"]) as pit:
+        loss_fn(model(X[0]), torch.arange(6)).backward()
+        optimizer.step()
+    assert "Monte Carlo" in pit.explain()
+    assert {record.details["curvature"] for record in pit.history} == {"ggn_mc"}
+    assert all(value is not None for value in pit.get_output()[0].values())
+    assert "Monte Carlo" not in watched(draw(4), quantities=["HessTrace"]).explain()

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cockpit.core.budget import FIRST
+from cockpit.core.config import hyperparameters
 from cockpit.core.schedule import Budget, Schedule, as_schedule
 from cockpit.engine.autograd.allowance import Allowance
 from cockpit.engine.autograd.scaler import LossScale
 from cockpit.engine.step.settings import Settings
 from cockpit.quantities import resolve
 from cockpit.tracking.checks import check_options, check_parts, check_torch, disabled, process
-from cockpit.tracking.config import hyperparameters
 from cockpit.tracking.describe import describe
 from cockpit.tracking.pace import tier_of
 from cockpit.tracking.recording import announce, choose_folder

@@ -21,6 +21,7 @@ class Coverage:
     found: str = ""  # how many samples the last step had, and where
     samples: tuple[int, int] = (0, 0)  # whose individual gradients the last step took, and its batch
     regularised: bool = False
+    estimated: bool = False  # the Gauss-Newton diagonal, because exact columns were too many
     accumulation: int = 1
     unstepped: bool = False  # the optimizer that is watched may never step
     seconds: dict[str, float] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class Coverage:
             log.warning("%s is left out of individual gradients: %s", name, missing[name])
         self.uncovered, self.share, self.flaw = missing, step.coverage, step.flaw
         self.coupled |= step.coupled
+        self.estimated = any(found.curvature.estimated for found in step.passes)
         self.samples, self.found = (step.seen, step.batch_size), "; ".join(dict.fromkeys(p.where for p in step.passes))
         self.note_regularised(bool(step.regularised))
 

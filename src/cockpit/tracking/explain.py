@@ -90,6 +90,8 @@ def _circumstances(tracker: Tracker) -> Iterator[str]:
 
 def _measured(tracker: Tracker) -> Iterator[str]:
     """Which path each statistic took, and what the allowances decided."""
+    if tracker.coverage.estimated:
+        yield "The Gauss-Newton diagonal is a Monte Carlo estimate: a sample has too many outputs for the exact one."
     taken, batch = tracker.coverage.samples
     paths = tracker.settings.paths
     if paths:
