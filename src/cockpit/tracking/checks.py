@@ -56,7 +56,7 @@ def check_parts(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
 
 
 def check_options(
-    batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any, steps: Any, samples: Any
+    batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any, steps: Any, samples: Any, memory: Any
 ) -> None:
     """Raise an error for an option of the wrong type or out of range."""
     if not whole(batch_axis, 0):
@@ -73,6 +73,8 @@ def check_options(
         raise CockpitError(f"steps is {steps!r}; give the number of steps that training will take, or None")
     if samples is not None and not whole(samples, 2):
         raise CockpitError(f"samples is {samples!r}; give a whole number, 2 or more, or None for all")
+    if isinstance(memory, bool) or not isinstance(memory, int | float) or not 0 < memory <= 1:
+        raise CockpitError(f"memory is {memory!r}; give a share of the training's memory, such as 0.05; at most 1")
 
 
 def process() -> str | None:
