@@ -1,6 +1,6 @@
 """``pit.explain()``: what is covered, what is not and why, how it was measured, and what it costs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
@@ -10,11 +10,8 @@ from cockpit.core.ledger import WHOLE, ledger
 from cockpit.core.meter import Meter
 from cockpit.core.record import percent
 from cockpit.engine.needs import double_backward
-from cockpit.tracking.coverage import UNSTEPPED
+from cockpit.tracking.coverage import MOST, by_reason
 from cockpit.tracking.tracker import Tracker
-
-MOST = 4  # reasons, of uncovered parameters and of undefined values
-NAMES = 3  # of those that share a reason
 
 
 def explain(tracker: Tracker, model: nn.Module | None = None) -> str:
@@ -43,39 +40,21 @@ def _coverage(tracker: Tracker) -> list[str]:
         lines.append(f"The last tracked step has no individual gradients: {seen.flaw}.")
     elif seen.uncovered:
         lines.append(f"Individual gradients cover {percent(seen.share)} of all elements; left out of the sums:")
-        lines += [f"  {line}" for line in _by_reason(seen.uncovered)]
+        lines += [f"  {line}" for line in by_reason(seen.uncovered)]
     elif tracker.history.steps():
         lines.append("Individual gradients cover all parameters.")
     return lines
 
 
-def _by_reason(whys: Mapping[str, str]) -> Iterator[str]:
-    """Names that share a reason, in one line."""
-    shared: dict[str, list[str]] = {}
-    for name, why in sorted(whys.items()):
-        shared.setdefault(why, []).append(name)
-    for why, names in list(shared.items())[:MOST]:
-        more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
-        yield f"{', '.join(names[:NAMES])}{more}: {why}"
-    if len(shared) > MOST:
-        yield f"and {sum(map(len, list(shared.values())[MOST:]))} more, for other reasons"
-
-
 def _circumstances(tracker: Tracker) -> Iterator[str]:
     seen = tracker.coverage
-    if seen.unstepped:
-        yield f"{UNSTEPPED[0].upper()}{UNSTEPPED[1:]}."
+    yield from (f"{said[0].upper()}{said[1:]}." for said in sorted(seen.said))
     if tracker.settings.process:
         yield f"Losses and gradients are those of the samples of {tracker.settings.process}."
     if seen.coupled:
         yield (
             "Batch normalisation in training mode couples the samples. An individual gradient is the contribution "
             "through that sample's activations; their mean is still the gradient."
-        )
-    if seen.regularised:
-        yield (
-            "The gradient has a part that no sample contributed, a regularisation term in the loss. GradNorm and Loss "
-            "include it, individual gradients do not."
         )
     if seen.accumulation > 1:
         yield f"Each step has {seen.accumulation} backward passes (accumulation); they count as one batch."
