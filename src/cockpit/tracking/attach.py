@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import torch
@@ -23,9 +23,6 @@ from cockpit.tracking.describe import describe
 from cockpit.tracking.pace import tier_of
 from cockpit.tracking.roster import inner_model, inner_optimizer
 from cockpit.tracking.watched import Watch
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("cockpit")
 

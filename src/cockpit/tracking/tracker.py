@@ -27,7 +27,7 @@ from cockpit.engine.step.settings import Settings
 from cockpit.quantities import QUANTITIES
 from cockpit.quantities._base import Quantity
 from cockpit.tracking.agenda import Agenda
-from cockpit.tracking.coverage import Coverage
+from cockpit.tracking.coverage import UNSTEPPED, Coverage
 from cockpit.tracking.departure import Departure
 from cockpit.tracking.measurements import Measurements
 from cockpit.tracking.pace import Pace
@@ -187,7 +187,7 @@ class Tracker:
             self._remember_start(recorder.parameters)
         recorder.before(roots, seeds)
         if recorder.strays == STRAYS:
-            self.coverage.note_unstepped()
+            self.coverage.say(UNSTEPPED)
 
     @entry
     def attach(self) -> bool:
