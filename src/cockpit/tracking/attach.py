@@ -17,10 +17,10 @@ from cockpit.engine.autograd.allowance import SHARE, Allowance
 from cockpit.engine.autograd.scaler import LossScale
 from cockpit.engine.step.settings import Settings
 from cockpit.quantities import resolve
+from cockpit.store.folder import announce, choose_folder
 from cockpit.tracking.checks import check_options, check_parts, check_torch, disabled, process
 from cockpit.tracking.describe import describe
 from cockpit.tracking.pace import tier_of
-from cockpit.tracking.recording import announce, choose_folder
 from cockpit.tracking.roster import inner_model, inner_optimizer
 from cockpit.tracking.watched import Watch
 

@@ -9,6 +9,7 @@ from cockpit.core.costs import sentences, steps
 from cockpit.core.ledger import WHOLE, ledger
 from cockpit.core.meter import Meter
 from cockpit.core.record import percent
+from cockpit.engine.autograd.eager import compilations, is_compiled
 from cockpit.engine.needs import double_backward
 from cockpit.tracking.coverage import MOST, by_reason
 from cockpit.tracking.tracker import Tracker
@@ -16,8 +17,8 @@ from cockpit.tracking.tracker import Tracker
 
 def explain(tracker: Tracker, model: nn.Module | None = None) -> str:
     """Return samples, coverage, paths, undefined values and cost as sentences, one a line, 25 at most."""
-    lines = [*_what(tracker, model), *_coverage(tracker), *_circumstances(tracker), *_measured(tracker)]
-    return "\n".join([*lines, *_undefined(tracker), *_cost(tracker)])
+    lines = [*_what(tracker, model), *_coverage(tracker), *_circumstances(tracker), *_compiled(tracker, model)]
+    return "\n".join([*lines, *_measured(tracker), *_undefined(tracker), *_cost(tracker)])
 
 
 def _what(tracker: Tracker, model: nn.Module | None) -> list[str]:
@@ -30,6 +31,13 @@ def _what(tracker: Tracker, model: nn.Module | None) -> list[str]:
     measured = ", ".join(quantity.name for quantity in tracker.quantities) or "none"
     size = f"{len(parameters)} parameters with {elements:,} elements"
     return [f"Watching {watched}{size}; {seen}.", f"Quantities: {measured}."]
+
+
+def _compiled(tracker: Tracker, model: nn.Module | None) -> list[str]:
+    if tracker.settings.compiled == compilations() and not (model is not None and is_compiled(model)):
+        return []
+    told = "Compiled code runs eagerly on tracked steps; results are equal to rounding."
+    return [f"{told} Where it draws random numbers (dropout), Inductor would draw others."]
 
 
 def _coverage(tracker: Tracker) -> list[str]:
@@ -58,8 +66,6 @@ def _circumstances(tracker: Tracker) -> Iterator[str]:
         )
     if seen.accumulation > 1:
         yield f"Each step has {seen.accumulation} backward passes (accumulation); they count as one batch."
-    if tracker.settings.compiled_seen:
-        yield "Compiled code runs eagerly on tracked steps; results are equal to rounding."
     if any(double_backward(quantity.needs) for quantity in tracker.quantities):
         yield (
             "Attention and recurrent layers use plain kernels on steps that differentiate twice; results are equal to "

@@ -97,9 +97,10 @@ def batch_size_of(
     given_to = [call.given.shape for call in calls if call.given is not None and call.given.shape]
     if given_to and (len(sizes) != 1 or any(prod(shape) % max(1, *sizes) for shape in given_to)):
         sizes = {shape[0] for shape in given_to}  # what pit.loss got names the samples
+    if not sizes:  # a method other than ``forward`` was called, say
+        raise Undefined("the batch size cannot be known (no call of the model was seen); give watch(..., batch_size=N)")
     if len(sizes) != 1:
-        seen = "no call of the model was seen" if not sizes else f"calls with {sorted(sizes)} samples were seen"
-        raise Undefined(f"the batch size cannot be known ({seen}); {REMEDY}")
+        raise Undefined(f"the batch size cannot be known (calls with {sorted(sizes)} samples were seen); {REMEDY}")
     size = sizes.pop()
     if size < 1:
         raise Undefined(f"the batch is empty; {REMEDY}")

@@ -128,9 +128,7 @@ class Backward:
                 self._explain(self.samples)
 
     def _explain(self, samples: Samples) -> None:
-        settings, found = self.settings, self.found
-        compiled = any(node.name().startswith("CompiledFunction") for node in self.graph.nodes)
-        settings.compiled_seen |= compiled
+        found = self.found
         if not self._asked:
             return
         uses = samples.uses()
@@ -337,7 +335,8 @@ def mean_of(estimates: list[Vectors], loss_scale: float) -> Vectors:
 def backpropagated(roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> Tensor:
     """The number whose gradient is taken; a view of the user's own tensor where it is that."""
     if len(roots) == 1 and seeds[0] is None and roots[0].numel() == 1:
-        return roots[0].detach().reshape(())
+        loss = roots[0].detach()
+        return loss.reshape(()) if loss.dim() else loss
     total = torch.zeros((), dtype=torch.float64, device=roots[0].device)
     for root, seed in zip(roots, seeds, strict=True):
         total += (root.detach() * (1 if seed is None else seed)).sum()
