@@ -90,7 +90,10 @@ def inside(optimizer: Optimizer) -> list[Optimizer]:
 def may_nest(optimizers: Sequence[Optimizer]) -> bool:
     """Whether a step may run inside another one: of an optimizer that is held, or of the class above."""
     above = {Optimizer, object}
-    own = [{unwrap(kind.step) for kind in set(type(one).__mro__) - above if "step" in vars(kind)} for one in optimizers]
+    own = [
+        {unwrap(vars(kind)["step"]) for kind in set(type(one).__mro__) - above if "step" in vars(kind)}
+        for one in optimizers
+    ]
     return len(optimizers) > 1 or max(map(len, own)) > 1
 
 
