@@ -7,6 +7,8 @@ from cockpit.engine.observation import Observation
 
 log = logging.getLogger("cockpit")
 
+UNSTEPPED = "passes follow each other and the watched optimizer never steps: watch the one whose step() is called"
+
 
 @dataclass
 class Coverage:
@@ -19,6 +21,7 @@ class Coverage:
     samples: tuple[int, int] = (0, 0)  # whose individual gradients the last step took, and its batch
     regularised: bool = False
     accumulation: int = 1
+    unstepped: bool = False  # the optimizer that is watched may never step
     seconds: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -32,10 +35,7 @@ class Coverage:
         missing = step.uncovered
         for name in missing.keys() - self.uncovered.keys():
             log.warning("%s is left out of individual gradients: %s", name, missing[name])
-        if missing or self.uncovered:
-            left_out = sum(size for name, size in step.sizes.items() if name in missing)
-            self.share = 1 - left_out / max(1, sum(step.sizes.values()))
-        self.uncovered, self.flaw = missing, step.flaw
+        self.uncovered, self.share, self.flaw = missing, step.coverage, step.flaw
         self.coupled |= step.coupled
         self.samples = step.seen, step.batch_size
         self.note_regularised(bool(step.regularised))
@@ -48,3 +48,9 @@ class Coverage:
                 "individual gradients leave it out, GradNorm and Loss have it"
             )
         self.regularised |= found
+
+    def note_unstepped(self) -> None:
+        """Say once that steps do not end."""
+        if not self.unstepped:
+            log.warning(UNSTEPPED)
+        self.unstepped = True

@@ -6,7 +6,9 @@ from torch import nn
 
 from cockpit.core.ledger import WHOLE, Ledger, ledger
 from cockpit.core.meter import Meter
+from cockpit.core.record import percent
 from cockpit.engine.needs import double_backward
+from cockpit.tracking.coverage import UNSTEPPED
 from cockpit.tracking.tracker import Tracker
 
 
@@ -33,10 +35,14 @@ def _coverage(tracker: Tracker) -> list[str]:
     if seen.flaw:
         lines.append(f"The last tracked step has no individual gradients: {seen.flaw}.")
     elif seen.uncovered:
-        lines.append(f"Individual gradients cover {seen.share:.1%} of all elements; left out of the sums:")
+        lines.append(f"Individual gradients cover {percent(seen.share)} of all elements; left out of the sums:")
         lines += [f"  {name}: {why}" for name, why in sorted(seen.uncovered.items())]
     elif tracker.history.steps():
         lines.append("Individual gradients cover all parameters.")
+    if seen.unstepped:
+        lines.append(f"{UNSTEPPED[0].upper()}{UNSTEPPED[1:]}.")
+    if tracker.settings.process:
+        lines.append(f"Losses and gradients are those of the samples of {tracker.settings.process}.")
     taken, batch = seen.samples
     if taken < batch:
         lines.append(f"Individual gradients are those of {taken} random samples of each {batch}; sums are scaled up.")

@@ -34,6 +34,8 @@ from cockpit.tracking.pace import Pace
 
 log = logging.getLogger("cockpit")
 
+STRAYS = 8  # backward passes in one step, each of which begins anew
+
 
 class Tracker:
     """The same machinery behind ``watch`` and the paper's ``Cockpit``."""
@@ -174,6 +176,8 @@ class Tracker:
             recorder.parameters = self._parameters()  # a parameter may have been frozen or unfrozen since
             self._remember_start(recorder.parameters)
         recorder.before(roots, seeds)
+        if recorder.strays == STRAYS:
+            self.coverage.note_unstepped()
 
     @entry
     def attach(self) -> bool:
@@ -260,12 +264,15 @@ class Tracker:
         self.coverage.book("individual gradients", time.perf_counter() - begin)
 
     @entry
-    def before_update(self) -> None:
-        """The optimizer is about to step."""
+    def before_update(self, closure: bool = False) -> None:
+        """The optimizer is about to step, and perhaps to call a closure with the backward passes in it."""
         recorder = self.recorder
         if recorder is None:
             return
         begin = time.perf_counter()
+        if not recorder.passes and not closure:
+            recorder.without_a_pass()
+            self._measure()  # what needs none, before the parameters move
         if recorder.passes:
             if self._measured != len(recorder.passes):
                 self._measure()
@@ -296,15 +303,16 @@ class Tracker:
         if recorder.passes and self._measured != len(recorder.passes):
             self._measure()  # a closure: the backward passes ran inside the step
         elif departure is not None and not recorder.passes:
-            self._never_arrived(departure, recorder.flaw or "no backward pass was seen in the step after")
+            reason = recorder.flaw if recorder.flaw not in (None, NOTHING_SEEN) else None
+            self._never_arrived(departure, reason or "no backward pass was seen in the step after")
         self._departure = None
         step = self._observation or self._observe(recorder)
         with torch.no_grad(), full_precision(_device(recorder.parameters)):
             if self._motion.marked:
                 self._move(step, recorder)
             self._measurements.measure(self._agenda.after, step, step.step, self._agenda.constant)
-            if not recorder.passes:
-                reason = recorder.flaw or NOTHING_SEEN
+            if not recorder.passes and recorder.flaw is None:  # nor in the closure
+                reason = NOTHING_SEEN
                 for quantity in self._agenda.now:
                     self.journal.keep(Record(step.step, quantity.name, quantity.kind, None, reason))
             self._depart(step)

@@ -30,7 +30,7 @@ from cockpit.tracking.checks import disabled, whole
 from cockpit.tracking.explain import explain
 from cockpit.tracking.hooks import Hook
 from cockpit.tracking.recording import Recording
-from cockpit.tracking.roster import Roster
+from cockpit.tracking.roster import Roster, inside, may_nest, nested
 from cockpit.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -72,11 +72,15 @@ class Watch:
         self._compiled = eager.is_compiled(model)
         self._tracker = Tracker(roster.trainable, measured, schedule, settings, roster.learning_rates)
         self._pace = self._tracker.pace
+        families = [[optimizer, *inside(optimizer)] for optimizer in optimizers]
+        self._places = {id(one): place for place, family in enumerate(families) for one in family}
+        self._nests = any(map(may_nest, families))
+        self._steppers = [one for family in families for one in family]
         if not self._closed:
-            for optimizer in optimizers:
+            for one in self._steppers:
                 if not self._alone:  # which of them steps first says where a step begins
-                    self._hooks.append(optimizer.register_step_pre_hook(self._before_update))
-                self._hooks.append(optimizer.register_step_post_hook(self._after_update))
+                    self._hooks.append(one.register_step_pre_hook(self._before_update))
+                self._hooks.append(one.register_step_post_hook(self._after_update))
             try:
                 self._open(self._tracker.begin(step))
             except BaseException:
@@ -214,7 +218,8 @@ class Watch:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"at step {self.step}"
-        return f"<cockpit.watch of {type(self._model).__name__}, {state}, {len(self.history.steps())} steps tracked>"
+        tracked = len(self.history.steps())
+        return f"<cockpit.watch of {type(self._model).__name__}, {state}, {tracked} step{'s' * (tracked != 1)} tracked>"
 
     # ---- what the loop triggers
 
@@ -249,7 +254,8 @@ class Watch:
         tap.listen(self._tracker)
         self._armed.callback(tap.leave, self._tracker)
         if self._alone:
-            self._armed.callback(self._optimizers[0].register_step_pre_hook(self._before_update).remove)
+            for one in self._steppers:
+                self._armed.callback(one.register_step_pre_hook(self._before_update).remove)
         if eagerly:
             eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
             self._armed.callback(eager.release)
@@ -291,20 +297,24 @@ class Watch:
 
     @entry
     def _before_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if id(optimizer) in self._stepped:  # it steps again before the others: the step before is over
+        if self._nests and nested(self._places):
+            return
+        if self._places[id(optimizer)] in self._stepped:  # it steps again before the others: the step before is over
             self._finish_step()
         if not self._stepped:
-            self._tracker.before_update()
+            self._tracker.before_update(any(entry is not None for entry in (*args[1:], *kwargs.values())))
 
     @entry
     def _after_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._nests and nested(self._places):
+            return
         pace = self._pace
         if pace.resting > 0 and self._alone:
             pace.resting -= 1
             pace.rested += 1
             self.step += 1
             return
-        self._stepped.add(id(optimizer))
+        self._stepped.add(self._places[id(optimizer)])
         if len(self._stepped) == len(self._optimizers):
             self._finish_step()
         elif self._tracker.recorder is not None:

@@ -167,28 +167,30 @@ class Backward:
 
     # ---- while autograd runs
 
-    def listen(self, present: Sequence[str]) -> None:
-        """Place hooks on the graph; ``present``: parameters that have a gradient already."""
+    def listen(self, apart: Sequence[str]) -> None:
+        """Place hooks on the graph; ``apart``: parameters whose ``.grad`` will not be what this pass gives."""
         if self._walk is not None:
             allowance, samples = self.settings.allowance, self.found.samples
             allowance.enter(next(iter(self.parameters.values())), self._vectors)
             self.found.chosen = self.found.kept = allowance.choose(samples, self._lasting)
             if self._reduction is not None and self._lasting and self.found.chosen is not None:
                 self.found.chosen = allowance.choose(samples, False)  # numbers need not wait for the end of the step
+        for name in apart:
+            if name in self.parameters:
+                leaf = self.graph.leaves[id(self.parameters[name])]
+                self._handles.append(leaf.register_prehook(partial(self._arrived, name)))
+        if self._walk is not None:
             self._walk.listen()
         if LOSSES in self.needs:
             for node, call in self.seen.calls:
                 self._handles.append(node.register_prehook(call.keep))
-        for name in present:
-            if name in self.parameters:
-                leaf = self.graph.leaves[id(self.parameters[name])]
-                self._handles.append(leaf.register_prehook(partial(self._arrived, name)))
 
     @entry
     def _arrived(self, name: str, grads: tuple[Tensor | None, ...]) -> None:
-        """A gradient is about to be added to one that lies there already."""
+        """A gradient is about to be added to one that lies there already, or to be changed where it will lie."""
         if grads[0] is not None:
             grad = grads[0].detach()
+            grad = grad.clone() if self.parameters[name].grad is None else grad
             self.found.gradient[name] = grad.to_dense() if grad.is_sparse else grad
 
     def fault(self, error: Exception) -> None:
@@ -199,6 +201,7 @@ class Backward:
     def _ready(self, name: str, parts: Contribution, arrived: Tensor) -> None:
         """The gradient of a parameter is there: take its numbers, and let go of what they were computed from."""
         found = self.found
+        arrived = found.gradient.get(name, arrived)
         try:
             if parts.problem:
                 raise Undefined(parts.problem)

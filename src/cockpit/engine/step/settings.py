@@ -24,6 +24,7 @@ class Settings:
     seed: int = 0
     passes: int = 0  # backward passes of the last step; 0: none was seen
     careful: int = 0  # so many steps may have several again
+    process: str | None = None  # which of several, whose gradients are averaged while they arrive
     compiled_seen: bool = False
     buffers: Callable[[], Iterable[Tensor]] = tuple  # of the model: a recomputed forward pass may change them
     curvature: Memory = field(default_factory=Memory)
