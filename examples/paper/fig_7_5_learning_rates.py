@@ -1,8 +1,7 @@
 """Figure 7.5: final test accuracy against the median of Alpha over the whole training, for many learning rates.
 
-SGD without L2 term. By default the digits that the product draws, eight rates, 5 epochs. With --full the paper's
-problems: MNIST MLP (P10), Fashion-MNIST MLP (P11), CIFAR-10 3c3d (P4), SVHN 3c3d (P12); ten rates each, 100 epochs,
-Alpha at every 10th step. That takes hours on a GPU, so --runs keeps what is finished.
+SGD without L2 term, by default on drawn digits, eight rates, 5 epochs. With --full the paper's problems: an MLP on
+MNIST (P10) and Fashion-MNIST (P11), 3c3d on CIFAR-10 (P4) and SVHN (P12), ten rates, 100 epochs; hours, so use --runs.
 """
 
 import json
@@ -52,17 +51,18 @@ if __name__ == "__main__":
     asked = [(name, rate) for name in names for rate in RATES] if args.full else [("digits", rate) for rate in DIGITS]
     file, setting = Path(args.runs) if args.runs else None, (args.seed, 100, 10) if args.full else (args.seed, 5, 1)
     runs = [json.loads(line) for line in file.read_text().splitlines()] if file and file.exists() else []
-    known = {(run["problem"], run["rate"]) for run in runs if run["seed"] == args.seed}
+    known, missing = {(run["problem"], run["rate"]) for run in runs if run["seed"] == args.seed}, set()
     with get_context("spawn").Pool(2) as pool:
         for one in [pool.apply_async(train, (*job, *setting)) for job in asked if job not in known]:
             try:
                 runs.append(one.get())
             except cockpit.CockpitError as error:
-                print(error)  # a data set is missing: what to fetch, and where to put it
+                missing.add(str(error))  # a data set: what to fetch, and where to put it
                 continue
             print("{problem}, rate {rate:g}: median Alpha {alpha:+.2f}, accuracy {accuracy:.3f}".format(**runs[-1]))
             if file:
                 file.write_text("".join(json.dumps(run) + "\n" for run in runs))
+    print(*missing, sep="\n", end="\n" if missing else "")
 
     runs = [run for run in runs if run["seed"] == args.seed and (run["problem"], run["rate"]) in asked]
     runs.sort(key=itemgetter("accuracy"))
