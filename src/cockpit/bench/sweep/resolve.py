@@ -24,6 +24,7 @@ from cockpit.results.sweeps.runs import groups
 from cockpit.results.sweeps.spaces import axes, axis
 from cockpit.results.sweeps.words import told
 
+EXAMPLES = {"epochs": 10, "batch_size": 128}
 GROUPS = ("small", "large", "modern", "all")
 RATE = "{ log = [1e-4, 1.0] }"  # suggested for a learning rate
 DECAY = "{ log1m = [1e-4, 1.0] }"  # suggested for what is near 1
@@ -85,10 +86,12 @@ class _Resolver:
         task = task_of(name, problem, version, options, **self._protocol(name))
         for key, value in (("epochs", task.epochs), ("batch_size", task.batch)):
             if value is None:
-                raise self.study.file.wrong(
-                    ("problems",), f"{name!r} has no {key} of its own; add it below [problem.{_key(name)}]", written
-                )
+                raise self._without(key, name, written)
         return task
+
+    def _without(self, key: str, name: str, written: str) -> CockpitError:
+        said = f"{name!r} has no {key} of its own; add {key} = {EXAMPLES[key]} below [problem.{_key(name)}]"
+        return self.study.file.wrong(("problems",), said, written)
 
     def _protocol(self, name: str) -> dict[str, Any]:
         """What the protocol sets; only of one problem the study's order of samples is known."""
@@ -146,11 +149,18 @@ class _Resolver:
             if ":" not in written:
                 raise file.unknown(("optimizers",), written, named(), " or my_module:MyOptimizer") from error
             if table is None or ONESHOT in self.study.budgets:
-                raise file.wrong(("optimizers",), str(error), written) from error
+                raise file.wrong(("optimizers",), f"{error}{self._hint(written, error)}", written) from error
         try:
             return choose(written, **middle(table)), False
         except CockpitError as error:
             raise file.wrong(("optimizers",), str(error), written) from error
+
+    def _hint(self, written: str, error: CockpitError) -> str:
+        """What to do about an optimizer that cannot be made with nothing said."""
+        if "cannot be made" not in str(error):
+            return ""
+        space = f"give them below [optimizer.{_key(written)}] and leave out the budget {ONESHOT!r}"
+        return f"; give its arguments defaults in the code, or {space}"
 
     def _table(self, name: str, *keys: str) -> Keys:
         written = next((key for key in self.study.spaces if _same(key, name)), name)
@@ -183,12 +193,20 @@ class _Resolver:
             found = axes(one.space)
             for key, one_axis in found.items():
                 if not one_axis.grid():
-                    said = "a grid needs a number of values; add steps = 10 to it, or give choice = [...]"
-                    raise file.wrong(self._table(one.name, key), said)
+                    raise self._without_steps(one, key)
             for budget in plan.tuned:
                 if grid_size(found) > size(budget):
                     said = f"the grid has {grid_size(found)} settings, budget {budget!r} tries {size(budget)}"
                     raise file.wrong(self._table(one.name), f"{said}; give fewer values, or a number as budget")
+
+    def _without_steps(self, one: Contender, key: str) -> CockpitError:
+        said = "a grid needs a number of values"
+        if any(_same(name, one.name) for name in self.study.spaces):
+            said += "; add steps = 10 to it, or give choice = [...]"
+            return self.study.file.wrong(self._table(one.name, key), said)
+        lines = "\n".join(_with_steps(one.space))
+        said = f"{one.name!r}: {said} of {key}; add lines like\n[optimizer.{_key(one.name)}]\n{lines}"
+        return self.study.file.wrong(("optimizers",), said, one.name)
 
     def _check_schedules(self, plan: SweepPlan) -> None:
         for schedule in plan.schedules:
@@ -229,6 +247,16 @@ def _suggested(one: Contender) -> Iterable[str]:
             yield f"{name} = {DECAY}"
         else:
             yield f"{name} = {value}  # a number fixes it"
+
+
+def _with_steps(space: Mapping[str, Any]) -> Iterable[str]:
+    """The lines of a space with a number of values for each interval."""
+    for name, entry in space.items():
+        if not isinstance(entry, Mapping):
+            yield f"{name} = {entry}"
+            continue
+        steps = "" if axis(entry).grid() else ", steps = 10"
+        yield f"{name} = {{ {', '.join(f'{key} = {value}' for key, value in entry.items())}{steps} }}"
 
 
 def _key(name: str) -> str:

@@ -22,7 +22,7 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
     for one in told["failures"]:
         alike.setdefault(one["message"], []).append(one)
     for message, those in alike.items():
-        yield f"  failed: {_named(those[0])}{_more(those)}: {message}"
+        yield f"  failed: {_named(those[0])}{_more(those)}: {' '.join(message.split())}"
 
 
 def _named(run: dict[str, Any]) -> str:
@@ -39,12 +39,12 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def planned(told: dict[str, Any]) -> str:
-    """What a sweep is to do."""
+def planned(told: dict[str, Any], exactly: bool) -> str:
+    """What a sweep is to do; ``exactly``: no run waits for a winner to be known."""
     runs = told["runs"]
     said = f"{told['name']}: {told['cells']:,} cells, {runs['nominal']:,} runs"
-    said += f"; {runs['stored']:,} are there, at most {runs['to_do']:,} to do"
-    return said if told["seconds"] is None else f"{said}, about {duration(told['seconds'])}"
+    said += f"; {runs['stored']:,} are there, {'' if exactly else 'at most '}{runs['to_do']:,} to do"
+    return said if not told["seconds"] else f"{said}, about {duration(told['seconds'])}"
 
 
 def duration(seconds: float) -> str:

@@ -104,6 +104,12 @@ class Group:
         """The runs of a winner besides the one it was judged by."""
         return [self.spec(hyperparameters, seed, self._matrix(None)) for seed in self.seeds()[1:]]
 
+    @property
+    def covered(self) -> int:
+        """How many of a winner's runs are there as soon as its setting has been tried, whichever wins."""
+        drifts = self._matrix(0) != self._matrix(None) or self._matrix(1) != self._matrix(None)
+        return 1 if drifts else min(self.plan.tuning_seeds, self.plan.seeds)
+
     def spec(self, hyperparameters: Mapping[str, Any], seed: int, matrix: int) -> Spec:
         """One run."""
         own = json.dumps([sorted(hyperparameters.items()), seed, matrix], separators=(",", ":"))
