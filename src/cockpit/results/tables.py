@@ -9,6 +9,7 @@ from cockpit.core.errors import unknown
 from cockpit.results.published import Published, nearest
 from cockpit.results.result import Result
 from cockpit.results.summary import TARGETS, Mode, Setting, performance, ranked, rises, settings, speed, spread
+from cockpit.results.sweeps.words import number
 
 MISSING = "–"
 
@@ -205,5 +206,4 @@ def _chosen(kind: str, asked: Sequence[str] | None, there: set[str], key: Callab
 def _short(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
-    exact = f"{value:.3g}"
-    return exact.replace("e-0", "e-").replace("e+0", "e")
+    return number(value).replace("e-0", "e-").replace("e+0", "e")

@@ -15,6 +15,7 @@ from cockpit.results.sweeps.reading import Reading, read
 from cockpit.results.sweeps.runs import Spec
 from cockpit.results.sweeps.spaces import axes
 from cockpit.results.sweeps.winners import edges, winners
+from cockpit.results.sweeps.words import number
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ from cockpit.results.sweeps.winners import edges, winners
 )
 def test_within_five_per_cent_of_the_edge(entry: Any, value: float, said: str | None) -> None:
     found = edges(axes({"lr": entry}), {"lr": value, "eps": 1e-8})
-    assert found == ([] if said is None else [f"lr {value:.3g} at the {said} edge"])
+    assert found == ([] if said is None else [f"lr {number(value)} at the {said} edge"])
 
 
 def reading(folder: Path, wanted: SweepPlan, make: Any = entry) -> Reading:

@@ -20,6 +20,7 @@ from cockpit.bench.sweep.progress import shown
 from cockpit.bench.sweep.resolve import resolve
 from cockpit.bench.sweep.run import SCRATCH, Sweep
 from cockpit.bench.sweep.slurm import take_in
+from cockpit.core.errors import CockpitError
 from cockpit.problems._base import Place
 from cockpit.results.sweeps.plan import SweepPlan
 from cockpit.results.sweeps.runs import groups
@@ -28,7 +29,7 @@ from cockpit.results.sweeps.status import Count, count, nominal, seconds_left, s
 from cockpit.results.sweeps.store import NAME, Row, Store, create
 from cockpit.store.lock import Busy
 
-COMPLETE, FAILURES, LIVING, STOPPED = 0, 1, 4, 130
+COMPLETE, FAILURES, INCOMPLETE, LIVING, STOPPED = 0, 1, 3, 4, 130
 BYTES = 4000  # of a run, if nothing is known
 
 
@@ -117,6 +118,9 @@ def carry_out(
     except Busy as error:
         console.print(f"Error: {store.folder} is being swept by {error}; wait for it", markup=False, soft_wrap=True)
         return Ended(status(prepared.plan, store, alive=True), LIVING)
+    except CockpitError as error:  # the disk is full, say, or the cluster is gone
+        console.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
+        return Ended(status(prepared.plan, store, alive=False), INCOMPLETE)
     except KeyboardInterrupt:
         console.print("Stopped. The same command goes on where it stopped.")
         return Ended(status(prepared.plan, store, alive=False), STOPPED)

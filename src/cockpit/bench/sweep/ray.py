@@ -1,6 +1,8 @@
 """The engine of a Ray cluster: a task for each parcel; what is retried is decided by the sweep."""
 
 import os
+import socket
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -10,6 +12,11 @@ from cockpit.bench.sweep import remote
 from cockpit.bench.sweep.engine import News, Parcel
 from cockpit.bench.sweep.making import Context
 from cockpit.core.errors import CockpitError
+
+RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"  # seconds without the head after which Ray ends a process
+GONE = 0.75 * float(os.environ.get(RECONNECT, 60))  # seconds after which a sweep ends by itself, and says so
+PATIENCE = 2.0  # seconds for its answer
+AGAIN = "what has ended is kept, the same command goes on when there is one"
 
 
 class Ray:
@@ -39,6 +46,8 @@ class Ray:
         self.slots = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
         self._task = ray.remote(remote.train)
         self._out: dict[Any, int] = {}
+        self._head = str(ray.get_runtime_context().gcs_address)
+        self._seen = self._looked = time.monotonic()  # when the cluster was last there, and when that was asked
 
     def send(self, parcel: Parcel) -> None:
         """See :class:`Engine`."""
@@ -49,6 +58,8 @@ class Ray:
     def news(self, timeout: float) -> Sequence[News]:
         """See :class:`Engine`."""
         ready, _ = self._ray.wait(list(self._out), num_returns=1, timeout=timeout)
+        if time.monotonic() - self._looked > PATIENCE:
+            self._look()
         return [self._taken(reference) for reference in ready]
 
     def close(self) -> None:
@@ -57,9 +68,25 @@ class Ray:
             self._ray.cancel(reference, force=True)
         self._ray.shutdown()
 
+    def _look(self) -> None:
+        """Raise an error where the cluster has been gone for a while: Ray itself waits, or ends without a word."""
+        self._looked = time.monotonic()
+        host, _, port = self._head.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+            gone = "has no machine left" if not self._ray.cluster_resources().get("CPU") else None
+        except OSError as error:
+            gone = f"does not answer: {error}"
+        if gone is None:
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > GONE:
+            raise CockpitError(f"the Ray cluster at {self._head} {gone}; {AGAIN}")
+
     def _taken(self, reference: Any) -> News:
-        number = self._out.pop(reference)
+        number, errors = self._out.pop(reference), self._ray.exceptions
         try:
             return News(number, tuple(self._ray.get(reference)), over=True)
-        except (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.OutOfMemoryError) as error:
+        except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
             return News(number, died=str(error).splitlines()[0])
+        except (errors.NodeDiedError, errors.LocalRayletDiedError, errors.ObjectLostError) as error:
+            return News(number, died=f"its machine: {str(error).splitlines()[0]}")

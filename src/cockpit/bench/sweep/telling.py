@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sized
 from typing import Any
 
+from cockpit.results.sweeps.words import number
+
 
 def lines(told: dict[str, Any]) -> str:
     """How far a sweep is."""
@@ -27,16 +29,12 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
 
 def _named(run: dict[str, Any]) -> str:
     """A run in a line."""
-    settings = " ".join(f"{name}={_short(value)}" for name, value in run["hyperparameters"].items())
+    settings = " ".join(f"{name}={number(value)}" for name, value in run["hyperparameters"].items())
     return f"{run['problem']} {run['optimizer']} {settings} {run['schedule']} seed {run['seed']}"
 
 
 def _more(runs: Sized) -> str:
     return f" and {len(runs) - 1} more" if len(runs) > 1 else ""
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def planned(told: dict[str, Any], exactly: bool) -> str:

@@ -11,6 +11,7 @@ from cockpit.results.sweeps.plan import ONESHOT
 from cockpit.results.sweeps.reading import Reading
 from cockpit.results.sweeps.selection import Chosen
 from cockpit.results.sweeps.spaces import Axis
+from cockpit.results.sweeps.words import number
 
 EDGE = 0.05  # of a box, in the scale that is searched
 
@@ -44,7 +45,7 @@ def edges(axes: Mapping[str, Axis], hyperparameters: Mapping[str, Any]) -> list[
         if axis.kind == "log1m":
             at = 1 - at  # the larger the value, the nearer to 1
         if not EDGE < at < 1 - EDGE:
-            found.append(f"{name} {hyperparameters[name]:.3g} at the {'lower' if at < 0.5 else 'upper'} edge")
+            found.append(f"{name} {number(hyperparameters[name])} at the {'lower' if at < 0.5 else 'upper'} edge")
     return found
 
 
