@@ -14,7 +14,7 @@ from cockpit.bench.sweep.making import Context
 from cockpit.core.errors import CockpitError
 
 RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"  # seconds without the head after which Ray ends a process
-GONE = 0.75 * float(os.environ.get(RECONNECT, 60))  # seconds after which a sweep ends by itself, and says so
+GONE = max(float(os.environ.get(RECONNECT, 60)) - 25, 5.0)  # seconds after which a sweep ends by itself, and says so
 PATIENCE = 2.0  # seconds for its answer
 AGAIN = "what has ended is kept, the same command goes on when there is one"
 
@@ -48,6 +48,7 @@ class Ray:
         self._out: dict[Any, int] = {}
         self._head = str(ray.get_runtime_context().gcs_address)
         self._seen = self._looked = time.monotonic()  # when the cluster was last there, and when that was asked
+        self._lost = False
 
     def send(self, parcel: Parcel) -> None:
         """See :class:`Engine`."""
@@ -64,7 +65,7 @@ class Ray:
 
     def close(self) -> None:
         """See :class:`Engine`."""
-        for reference in self._out:
+        for reference in () if self._lost else self._out:  # a head that is gone would be waited for
             self._ray.cancel(reference, force=True)
         self._ray.shutdown()
 
@@ -80,6 +81,7 @@ class Ray:
         if gone is None:
             self._seen = time.monotonic()
         elif time.monotonic() - self._seen > GONE:
+            self._lost = True
             raise CockpitError(f"the Ray cluster at {self._head} {gone}; {AGAIN}")
 
     def _taken(self, reference: Any) -> News:
