@@ -36,8 +36,8 @@ def sweeping(folder: Path, on: str = "local") -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "cockpit", "bench", "sweep", "study.toml", "--out", "store", "--on", on]
     folder.mkdir(exist_ok=True)
     (folder / "study.toml").write_text(STUDY)
-    null = subprocess.DEVNULL
-    return subprocess.Popen(command, cwd=folder, stdout=null, stderr=null, env=os.environ | RECONNECT)
+    with (folder / "said").open("w") as said:
+        return subprocess.Popen(command, cwd=folder, stdout=said, stderr=said, env=os.environ | RECONNECT)
 
 
 def below(pid: int) -> list[int]:
@@ -93,6 +93,8 @@ def killed(folder: Path, kills: int, seed: int, on: str) -> dict[str, tuple[Any,
         code = process.wait()
         ended = len(numbers(folder)) if (folder / "store/sweep.db").exists() else 0
         print(f"kill {number + 1} of {said.strip()}: exit code {code}, {ended:,} runs are there", flush=True)
+        if code not in (0, -signal.SIGKILL):
+            print("   ", (folder / "said").read_text().strip().splitlines()[-1:])
     process = sweeping(folder)
     time.sleep(drawn.uniform(4, 8))
     for worker in victims(process.pid, "local")[:1]:

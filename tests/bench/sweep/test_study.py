@@ -208,3 +208,14 @@ def test_a_mark_is_that_of_the_whole_file(tmp_path: Path) -> None:
     assert version() == first
     (tmp_path / "my_opt.py").write_text(OPTIMIZER + "\nFACTOR = 2\n")
     assert version() != first
+
+
+def test_groups_of_optimizers(tmp_path: Path) -> None:
+    plan = resolved(tmp_path, GOOD.replace('"SGD", ', '"study", '))
+    names = [one.name for one in plan.optimizers]
+    assert (len(names), names[0], names[-1]) == (16, "AMSBound", "my_opt:SignMom")
+    assert all(one.studied for one in plan.optimizers[:-1])
+    every = [one.name for one in resolved(tmp_path, GOOD.replace('"SGD", ', '"all", ')).optimizers]
+    assert set(names) | {"Lion", "Muon"} <= set(every)
+    with pytest.raises(CockpitError, match="3: optimizers: 'SGD' is meant twice; once is enough"):
+        resolved(tmp_path, GOOD.replace('"SGD", ', '"SGD", "study", '))

@@ -89,6 +89,17 @@ def test_a_command_trains_the_same(tmp_path: Path) -> None:
     assert all(run.hyperparameters == one.cell.hyperparameters for run in found)
 
 
+def test_a_winner_whose_runs_have_several_matrices(tmp_path: Path) -> None:
+    make = lambda spec: entry(spec, valid=abs(spec.hyperparameters["lr"] - 0.1), test=1.0)  # noqa: E731
+    wanted = plan(budgets=("small",), search="study", protocol="crowded-valley", seeds=3)
+    (one,) = winners(reading(tmp_path, wanted, make))
+    alone, others = one.command.split(" && ")
+    assert one.cell.trial
+    assert f"--hessian {one.cell.trial} " in alone
+    assert alone.endswith("--seeds 1")
+    assert others == alone.replace(f" --hessian {one.cell.trial}", "").replace("--seeds 1", "--seeds 3")
+
+
 def test_how_the_tuning_went(tmp_path: Path) -> None:
     """Defaults are at 0.01; larger rates beat them, but from 0.5 on they diverge."""
 

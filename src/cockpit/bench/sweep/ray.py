@@ -39,8 +39,9 @@ class Ray:
         own: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
         try:
             ray.init(address=address or "local", logging_level="ERROR", log_to_driver=False, **own)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise CockpitError(f"no Ray cluster at {address or 'this machine'}: {error}") from error
+        except Exception as error:  # of many kinds
+            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise CockpitError(f"no Ray cluster at {address or 'this machine'}: {said}") from error
         self._ray, self._gpus = ray, gpus
         self._contexts = {False: replace(context, device="cpu"), True: replace(context, device="cuda")}
         self.slots = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)

@@ -17,7 +17,7 @@ from cockpit.bench.sweep.places import mark, places, their_words
 from cockpit.bench.sweep.study import Study
 from cockpit.bench.sweep.toml import Keys
 from cockpit.core.errors import CockpitError
-from cockpit.optimizers import STUDY, find
+from cockpit.optimizers import KNOWN, STUDY, find
 from cockpit.results.sweeps.draws import grid_size
 from cockpit.results.sweeps.plan import ONESHOT, WITH_MATRICES, Contender, SweepPlan, Task, size
 from cockpit.results.sweeps.runs import groups
@@ -25,6 +25,7 @@ from cockpit.results.sweeps.spaces import axes, axis
 from cockpit.results.sweeps.words import told
 
 EXAMPLES = {"epochs": 10, "batch_size": 128}
+STUDIED, EVERY = "study", "all"  # groups of optimizers: the published study's, and all that have spaces
 GROUPS = ("small", "large", "modern", "all")
 RATE = "{ log = [1e-4, 1.0] }"  # suggested for a learning rate
 DECAY = "{ log1m = [1e-4, 1.0] }"  # suggested for what is near 1
@@ -45,7 +46,7 @@ class _Resolver:
         study = self.study
         tasks = tuple(self._task(name, written) for written in study.problems for name in self._names(written))
         self._check_tables("problem", study.options, [task.name for task in tasks])
-        contenders = tuple(map(self._contender, study.optimizers))
+        contenders = tuple(self._contender(name) for written in study.optimizers for name in _optimizers(written))
         self._check_tables("optimizer", study.spaces, [one.name for one in contenders])
         self._check_twice("problems", [task.name for task in tasks])
         self._check_twice("optimizers", [one.name for one in contenders])
@@ -147,7 +148,8 @@ class _Resolver:
             return choose(written), True
         except CockpitError as error:
             if ":" not in written:
-                raise file.unknown(("optimizers",), written, named(), " or my_module:MyOptimizer") from error
+                known = (*named(), STUDIED, EVERY)
+                raise file.unknown(("optimizers",), written, known, " or my_module:MyOptimizer") from error
             if table is None or ONESHOT in self.study.budgets:
                 raise file.wrong(("optimizers",), f"{error}{self._hint(written, error)}", written) from error
         try:
@@ -225,6 +227,13 @@ class _Resolver:
                 maker.plan(group.oneshot()[0] if ONESHOT in plan.budgets else group.trial(0)[0])
             except CockpitError as error:
                 raise self.study.file.wrong(("problem", group.task.name), str(error)) from error
+
+
+def _optimizers(written: str) -> tuple[str, ...]:
+    """The optimizers that a word means: of a group all of them."""
+    if written == STUDIED:
+        return tuple(rule.name for rule in STUDY)
+    return tuple(rule.name for rule in KNOWN.values()) if written == EVERY else (written,)
 
 
 def _same(one: str, other: str) -> bool:
