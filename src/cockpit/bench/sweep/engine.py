@@ -27,6 +27,7 @@ class News:
     entries: tuple[Entry, ...] = ()
     over: bool = False
     died: str | None = None  # of what
+    epochs: tuple[int, int] | None = None  # of its run: trained, and in all
 
 
 class Engine(Protocol):
