@@ -28,7 +28,7 @@ LONGEST, FEWEST = 240.0, 300  # seconds of a run, both copies; steps that a slow
 
 
 def budget(bench: Bench) -> None:
-    """A watch that may take 5 % of the time, from the first step on."""
+    """A watch that may take 5% of the time, from the first step on."""
     for net in bench.nets:
         if bench.everything or net not in ("2c2d", "3c3d"):
             for preset in bench.presets if net in ("logreg", "mlp", "tiny") else bench.presets[:1]:

@@ -173,33 +173,5 @@ def _lines(title: str, rows: Data, top: float) -> Panel:
     return _panel(title, {"data": {"name": "rows"}, "layer": [twice, lines]}, rows, note)
 
 
-COUNTED = {"two_ms": ("this package", OURS), "torch_ms": ("torch", ORIGINAL), "numpy_ms": ("numpy", THIRD)}
-
-
-def histograms(results: Results) -> bytes:
-    """Time of a joint histogram, by how much of it the gradients fill."""
-    titles = {"formed": "14 M formed gradients", "linear": "75 M gradients of a linear layer"}
-    panels = []
-    for what, title in titles.items():
-        found = sorted(results.find(kind="histogram", what=what), key=lambda row: float(row["share"]))
-        rows = [
-            {"share": row["share"], "ms": row[key], "colour": colour}
-            for row in found
-            for key, (_, colour) in COUNTED.items()
-            if key in row
-        ]
-        panels.append(_panel(title, _over_shares(), rows))
-    return _small(draw(panels, "Joint histogram of gradients and parameters, ms", list(COUNTED.values())))
-
-
-def _over_shares() -> Spec:
-    x = {"field": "share", "type": "quantitative", "scale": {"type": "log"}}
-    x["axis"] = {"values": [0.001, 0.01, 0.1, 1], "format": "~g", "title": "share of the histogram that is filled"}
-    y = {"field": "ms", "type": "quantitative", "scale": {"type": "log"}, "axis": {"title": "ms", "format": ",~g"}}
-    y["axis"]["values"] = [1, 10, 100, 1000, 10000]
-    encoding = {"x": x, "y": y, "color": {"field": "colour", "type": "nominal", "scale": None}}
-    return {"data": {"name": "rows"}, "mark": {"type": "line", "point": {"size": 28}}, "encoding": encoding}
-
-
 def _panel(title: str, spec: Spec, rows: Data, note: str = "") -> Panel:
     return Panel(title, title, "more", "", "", (), spec, {"rows": rows}, note)

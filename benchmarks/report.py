@@ -67,7 +67,6 @@ def section(results: Results, pictures: dict[str, str]) -> str:
     add("Peak memory", "memory", {"": tables.memory(results)})
     add("The budget", "budget", {"": tables.budget(results)})
     add("Larger nets", "large", {w: tables.large(results, mode) for w, mode in modes.items()})
-    add("Histograms and how full they are, ms", "histograms", {"": tables.histograms(results)})
     if notes := tables.undefined(results):
         parts.append(notes)
     return "\n\n".join(parts)
@@ -85,8 +84,6 @@ def draw(results: Results, device: str, folder: Path) -> dict[str, str]:
         made["intervals"] = pictures.intervals(results, mode)
     if nets := results.nets(kind="time", what="GradNorm"):
         made["quantities"] = pictures.quantities(results, mode, NAMES, nets[-1][0])
-    if results.find(kind="histogram"):
-        made["histograms"] = pictures.histograms(results)
     for group, picture in made.items():
         found[group] = f"speed-{DEVICES[device]}-{group}.png"
         (folder / found[group]).write_bytes(picture)

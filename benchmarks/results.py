@@ -84,9 +84,6 @@ def _words(row: Row) -> str:
     words = f"{row['net']:12} {row['optimizer']:4} {row['what']:16} "
     if "error" in row:
         return words + f"failed: {row['error']}"
-    if row["kind"] == "histogram":
-        ways = ", ".join(f"{name[:-3]} {row[name]:.3g} ms" for name in row if name.endswith("_ms"))
-        return words + f"share {row['share']:<6g} {ways}"
     if row["kind"] == "memory":
         return words + f"{row['plain_mib']:8.0f} MiB {row['tracked_mib']:8.0f} MiB"
     if row["kind"] == "budget":

@@ -62,8 +62,6 @@ def _shown(row: Row, show: Callable[[Row], str]) -> str:
 
 def group_of(row: Row) -> str:
     """The group of measurements that a row belongs to."""
-    if row["kind"] == "histogram":
-        return "histograms"
     if row["kind"] == "budget" or row["net"] not in SMALL:
         return "budget" if row["kind"] == "budget" else "large"
     if row["kind"] == "memory":
@@ -166,25 +164,6 @@ def _tracked(row: Row) -> str:
     counts = f"{row['tracked']:,} of {row['steps']:,}, {row['complete']:,} with everything"
     tiers = row.get("tiers") or {}
     return counts + (f" ({', '.join(f'{tier} {count:,}' for tier, count in tiers.items())})" if len(tiers) > 1 else "")
-
-
-def histograms(results: Results) -> str:
-    """Counting, by how much of the histogram the gradients fill."""
-    body = []
-    for share in sorted({row["share"] for row in results.find(kind="histogram")}):
-        cells = [f"{share:g}"]
-        for what in ("formed", "linear"):
-            row = results.one(kind="histogram", what=what, share=share) or {}
-            others = [_ms(row[name]) for name in ("torch_ms", "numpy_ms") if name in row]
-            cells.append(_ms(row["one_ms"]) if "one_ms" in row else "")
-            cells.append(f"{_ms(row['two_ms'])} ({', '.join(others)})" if "two_ms" in row else "")
-        body.append(cells)
-    head = ["share that is filled", "14 M formed gradients, 1-D", "2-D (torch, numpy)"]
-    return table([*head, "75 M of a linear layer, 1-D", "2-D (formed, torch)"], body)
-
-
-def _ms(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
 
 
 def large(results: Results, mode: str) -> str:

@@ -172,6 +172,7 @@ def delete(names: tuple[str, ...], yes: bool) -> None:
     "--smooth", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Weight of earlier values."
 )
 @click.option("--clock", is_flag=True, help="Over the time since the run began, not over steps.")
+@click.option("--epochs", is_flag=True, help="Over epochs, where the run logged them: pit.log(epoch=3).")
 @click.option("--y", type=click.Choice(["auto", "log", "linear"]), default="auto", help="Vertical axes.")
 @click.option("--every-value", "every", is_flag=True, help="Draw every value, not the median of noisy curves.")
 @click.option("--layers", help="Only layers whose name matches: text or a regular expression.")

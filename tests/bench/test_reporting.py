@@ -43,7 +43,7 @@ def test_commands() -> None:
 
 def test_table_of_the_default_folder(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = call("table").output
-    assert "88.73 ± 0.08 %" in shown
+    assert "88.73 ± 0.08%" in shown
     monkeypatch.setenv("COCKPIT_RUNS", str(runs.parent))
     monkeypatch.chdir("/")
     assert call("table").output == shown == call("table", runs).output

@@ -22,11 +22,11 @@ def run(budget: dict[str, Any] | None = None, **numbers: list[float]) -> Recorde
 @pytest.mark.parametrize(
     ("budget", "said"),
     [
-        ({"share": 0.05, "used": 0.04, "free": 10.0, "grace": 10.0}, "4.0 % of 5 %, after 10 s of free start"),
-        ({"share": 0.05, "used": 0.04}, "4.0 % of 5 %"),
-        ({"share": 0.05, "used": 0.0, "free": 3.25, "grace": 10.0}, "0.0 % of 5 %, 3.2 s of 10 s of free start used"),
+        ({"share": 0.05, "used": 0.04, "free": 10.0, "grace": 10.0}, "4.0% of 5%, after 10 s of free start"),
+        ({"share": 0.05, "used": 0.04}, "4.0% of 5%"),
+        ({"share": 0.05, "used": 0.0, "free": 3.25, "grace": 10.0}, "0.0% of 5%, 3.2 s of 10 s of free start used"),
         ({"share": 0.05, "used": None, "free": 3.0, "grace": 10.0}, "3 s of 10 s of free start used"),
-        ({"spent": 3.0, "trained": 100.0}, "3.0 %"),
+        ({"spent": 3.0, "trained": 100.0}, "3.0%"),
         ({"spent": 3000.0, "trained": 100.0}, "30 times"),
     ],
 )

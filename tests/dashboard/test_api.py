@@ -134,8 +134,8 @@ def test_the_cost_of_watching_is_told_by_tier(tmp_path: Path) -> None:
     assert [(tier["name"], tier["tracked"]) for tier in cost["tiers"]] == [("economy", 1120), ("full", 40)]
     assert [tier["milliseconds"] for tier in cost["tiers"]] == pytest.approx([4.2, 225])
     assert [tier["share"] for tier in cost["tiers"]] == pytest.approx([1 / 3, 2 / 3])
-    assert head["cost"]["short"] == "4.5 % of 5 %", "the same number as everywhere"
-    assert cost["said"] == "tracking 4.5 % of 5 %"
+    assert head["cost"]["short"] == "4.5% of 5%", "the same number as everywhere"
+    assert cost["said"] == "tracking 4.5% of 5%"
     assert old["cost"]["tiers"] == []
 
 

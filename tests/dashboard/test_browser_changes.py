@@ -191,14 +191,14 @@ def test_what_watching_costs(tab: Tab, tmp_path: Path) -> None:
     writer.close()
     losses(tmp_path / "b", [1.0])
     tab.open("run=a&tab=details").until("document.querySelector('#details .spent')")
-    assert tab.page.locator("#details .spent strong").inner_text() == "4.5 % of 5 %"
+    assert tab.page.locator("#details .spent strong").inner_text() == "4.5% of 5%"
     assert "a plain step takes 10 ms" in tab.page.locator("#details .spent").inner_text()
     rows = tab.page.locator("#details table").first.locator("tbody tr").all_inner_texts()
     assert [row.split() for row in rows] == [
-        ["economy", "1,120", "40", "steps", "4.2", "–", "33", "%"],
-        ["full", "40", "1,210", "steps", "225", "–", "67", "%"],
+        ["economy", "1,120", "40", "steps", "4.2", "–", "33%"],
+        ["full", "40", "1,210", "steps", "225", "–", "67%"],
     ]
-    assert tab.page.locator("#fact-cost").inner_text() == "4.5 % of 5 %"
+    assert tab.page.locator("#fact-cost").inner_text() == "4.5% of 5%"
     tab.page.locator("#run-list [data-run=b] .pick").click()
     tab.until("document.querySelector('#details').textContent.includes('does not say what its tracked steps cost')")
 

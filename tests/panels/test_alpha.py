@@ -72,7 +72,7 @@ def test_note_tells_share_beyond_and_rate() -> None:
 def test_undefined_values_are_counted() -> None:
     values = alphas(20) | {5: None, 6: None}
     shown = panel([of("Alpha", values, "the batch size is unknown")], "alpha")
-    assert "2× the batch size is unknown" in shown.note
+    assert "Alpha undefined at 2 steps · the batch size is unknown" in shown.note
 
 
 def test_medians_over_time() -> None:

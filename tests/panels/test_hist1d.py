@@ -42,7 +42,7 @@ def test_range_is_fixed_or_fits() -> None:
 def test_words_for_outliers() -> None:
     counts = np.zeros(100, np.int64)
     counts[[0, 49, 50, 99]] = (1, 40, 50, 9)
-    assert outliers(Histogram((np.linspace(-2, 2, 101),), {"w": counts})) == "10 % beyond ±2 · 90 % next to 0"
+    assert outliers(Histogram((np.linspace(-2, 2, 101),), {"w": counts})) == "10% beyond ±2 · 90% next to 0"
     assert outliers(narrow()).startswith("nothing beyond ±2")
 
 

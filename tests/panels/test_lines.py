@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from tests.panels.made import of, run
 
+from cockpit.core.kinds import Kind
+from cockpit.core.record import Record
+from cockpit.core.recorded import Recorded
 from cockpit.panels import View, panel
 
 
@@ -32,13 +35,28 @@ def test_what_is_not_finite_is_marked_and_what_is_undefined_is_not() -> None:
     assert [row["step"] for row in shown.datasets["lines"]] == [0, 40]
     assert [(row["step"], row["e"]) for row in shown.datasets["edge"]] == [(1, "bad"), (2, "bad")]
     assert "not finite from step 1" in shown.note
-    assert "1× no samples" in shown.note
+    assert "Loss undefined at 1 step · no samples" in shown.note
 
 
 def test_a_loss_that_is_never_finite_is_still_marked() -> None:
     shown = panel([of("Loss", {0: float("nan"), 1: float("nan")})], "loss")
     assert shown.empty is None
     assert len(shown.datasets["edge"]) == 2
+
+
+def test_each_of_several_reasons_is_counted() -> None:
+    few = [Record(step, "Loss", Kind.SCALAR, None, f"reason {step % 2}") for step in range(3)]
+    shown = panel([Recorded([*few, Record(3, "Loss", Kind.SCALAR, 1.0)])], "loss")
+    assert "Loss undefined at 3 steps · 2× reason 0; 1× reason 1" in shown.note
+
+
+@pytest.mark.parametrize("name", ["HessTrace", "TICDiag"])
+def test_what_is_undefined_at_every_step_is_no_curve(name: str) -> None:
+    kind = Kind.PER_PARAMETER if name == "HessTrace" else Kind.SCALAR
+    source = Recorded([Record(step, name, kind, None, "too many outputs") for step in range(4)])
+    assert np.isnan(source.scalar(name).values).all(), "a sum of nothing is no 0"
+    shown = panel([source], "trace" if name == "HessTrace" else "tic")
+    assert shown.empty == f"{name} is undefined at every tracked step: too many outputs."
 
 
 def test_zeros_lie_at_the_edge_of_a_log_axis() -> None:

@@ -35,7 +35,7 @@ def test_suggested_batch_size_would_just_pass() -> None:
         "InnerTest": 19,  # 64 (0.48 / 0.9)^2 = 18.2
         "OrthoTest": 2,
     }
-    assert "norm 51, inner and ortho 19" in panel([run()], "tests").note
+    assert "norm test needs 51 · inner and ortho 19" in panel([run()], "tests").note
 
 
 def test_no_suggestion_without_a_batch_size() -> None:

@@ -60,6 +60,12 @@ def test_over_the_wall_clock_steps_are_not_counted(run: Path, tmp_path: Path) ->
         list(draw([run], out=tmp_path / "a.svg", clock=True, first=3))
     with pytest.raises(CockpitError, match="add 'Time' to the quantities"):
         list(draw([run], out=tmp_path / "a.svg", clock=True))
+    with pytest.raises(CockpitError, match="leave them out with --epochs"):
+        list(draw([run], out=tmp_path / "a.svg", epochs=True, step=3))
+    with pytest.raises(CockpitError, match="give one of them"):
+        list(draw([run], out=tmp_path / "a.svg", epochs=True, clock=True))
+    with pytest.raises(CockpitError, match=r"pit.log\(epoch=3\)"):
+        list(draw([run], out=tmp_path / "a.svg", epochs=True))
 
 
 @pytest.mark.parametrize("options", [{"first": 2}, {"last": 5}, {"step": 3}, {"smooth": 0.9}, {"logarithmic": True}])

@@ -128,7 +128,7 @@ def test_what_watching_costs(width: int) -> None:
     if width >= 44:
         assert economy == ["economy", "1,120", "40", "4.2", "33%"]
         assert full == ["full", "40", "1210", "225", "67%"]
-        assert "tracking 4.5 % of 5 %" in " ".join(found.split())
+        assert "tracking 4.5% of 5%" in " ".join(found.split())
     assert all(cell_len(line) <= width for line in found.splitlines())
 
 

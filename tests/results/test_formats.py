@@ -45,7 +45,7 @@ def test_markdown() -> None:
     lines = markdown(small()).splitlines()
     assert lines[1] == "| --- | --- | ---: | ---: | ---: | --- |"
     assert len({line.count("|") for line in lines}) == 1
-    assert lines[3] == "| fmnist_2c2d | Adam | 88.73 ± 0.08 % | > 10 | 3 | lr 0.1 |"
+    assert lines[3] == "| fmnist_2c2d | Adam | 88.73 ± 0.08% | > 10 | 3 | lr 0.1 |"
     assert "a\\|b" in markdown(table([made("a|b")]))
 
 

@@ -156,7 +156,7 @@ def bench(
             schedulers of an optimizer, which steps once an epoch.
         variant: How the problem is set up.
         watch: A preset of quantities to measure: ``"economy"``, ``"business"``, ``"full"``; otherwise only the loss is.
-        every: Measure every so many steps; otherwise as often as 5 % of the training time allow.
+        every: Measure every so many steps; otherwise as often as 5% of the training time allow.
         out: The folder of runs, otherwise ``runs/bench``; a run lies in ``<problem>/<optimizer>/<settings>/seed_<S>``.
         place: Where the data are.
         device: Otherwise a GPU if there is one.

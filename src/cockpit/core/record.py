@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from cockpit.core.kinds import Kind
 
 _NO_DETAILS: Mapping[str, Any] = {}
+COVERED = "covered"  # the detail of a value that is of a part of the model: its share of all parameter elements
 
 
 class Record(NamedTuple):
@@ -20,3 +21,8 @@ class Record(NamedTuple):
     value: Any
     reason: str | None = None
     details: Mapping[str, Any] = _NO_DETAILS
+
+
+def percent(share: float) -> str:
+    """A share in words; a part is never rounded to the whole or to nothing."""
+    return "under 0.1%" if 0 < share < 0.001 else "over 99.9%" if 0.999 < share < 1 else f"{share:.1%}"

@@ -83,7 +83,9 @@ class Source(Protocol):
 
 
 def total(values: Values, rule: str) -> Values:
-    """Total of the last axis: ``"sum"``, or else the root of the sum of squares; NaN if a part is missing."""
+    """Total of the last axis: ``"sum"``, or else the root of the sum of squares; NaN if a part is missing, or all."""
+    if not values.shape[-1]:
+        return np.full(values.shape[:-1], np.nan)  # undefined at every step: a sum of nothing is no 0
     summed: Values = values.sum(-1) if rule == "sum" else np.sqrt(np.square(values).sum(-1))
     return summed
 

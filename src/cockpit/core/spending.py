@@ -21,9 +21,9 @@ class Spending:
 
     @property
     def short(self) -> str:
-        """The number: 4.0 % of 5 %; empty where nothing is known."""
+        """The number: 4.0% of 5%; empty where nothing is known."""
         if self.allowed is not None and self.share is not None:
-            return f"{_percent(self.share)} of {100 * self.allowed:g} %"
+            return f"{_percent(self.share)} of {100 * self.allowed:g}%"
         return "" if self.share is None else _percent(self.share)
 
     @property
@@ -44,11 +44,11 @@ class Spending:
         """The same in the words of a sentence; empty where nothing is known."""
         if self.allowed is not None:
             return f"tracking {self}" if str(self) else ""
-        return "" if self.share is None else f"tracking adds {self.short.replace(' %', '%')}"
+        return "" if self.share is None else f"tracking adds {self.short}"
 
 
 def _percent(share: float) -> str:
-    return f"{share:,.0f} times" if share >= MANY else f"{100 * share:.1f} %"
+    return f"{share:,.0f} times" if share >= MANY else f"{100 * share:.1f}%"
 
 
 def spending(source: Source) -> Spending:

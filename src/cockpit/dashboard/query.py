@@ -51,7 +51,7 @@ def read(raw: str) -> Query:
             step=int(_number("step", one("step"))) if one("step") else None,
             points=_points(one("points"), len(runs)),
             range=cast(Literal["fixed", "auto"], _choice("range", one("range"), ("fixed", "auto"))),
-            clock=_choice("x", one("x"), ("step", "time")) == "time",
+            x=cast(Literal["step", "time", "epoch"], _choice("x", one("x"), ("step", "time", "epoch"))),
             y=cast(Literal["auto", "log", "linear"], _choice("y", one("y"), ("auto", "log", "linear"))),
             band=_choice("noise", one("noise"), ("band", "all")) == "band",
         ),

@@ -187,12 +187,21 @@ class Indexed:
     def form(self, begin: int, end: int, scratch: Scratch | None = None) -> Tensor:
         """Return g_n for n in [begin, end)."""
         formed = self.value.new_zeros((end - begin) * self.shape[0], self.value.shape[1])
-        if (begin, end) == (0, self.samples):
-            formed.index_add_(0, self.sample * self.shape[0] + self.index, self.value)
-            return formed.reshape(end - begin, *self.shape)
-        chosen = (self.sample >= begin) & (self.sample < end)
-        formed.index_add_(0, (self.sample[chosen] - begin) * self.shape[0] + self.index[chosen], self.value[chosen])
+        inside = (self.sample >= begin) & (self.sample < end)
+        entries = self if (begin, end) == (0, self.samples) else self.among(inside, begin, 0)
+        formed.index_add_(0, (entries.sample - begin) * self.shape[0] + entries.index, entries.value)
         return formed.reshape(end - begin, *self.shape)
+
+    def among(self, chosen: Tensor, sample: int, index: int) -> "Indexed":
+        """The chosen entries. How many is asked of no GPU: there, the others become zeros of this sample and row."""
+        if not self.value.is_cuda:
+            return replace(self, sample=self.sample[chosen], index=self.index[chosen], value=self.value[chosen])
+        return replace(
+            self,
+            sample=torch.where(chosen, self.sample, sample),
+            index=torch.where(chosen, self.index, index),
+            value=torch.where(chosen[:, None], self.value, 0),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +285,8 @@ def wide(tensor: Tensor) -> Tensor:
 def product(left: Tensor, right: Tensor, factor: float, scratch: Scratch) -> Tensor:
     """factor * left @ right of batches of matrices."""
     if left.dtype in HALF and left.dtype == right.dtype and left.is_cuda and left.shape[2] > 1:
-        return torch.bmm(left, right, out_dtype=torch.float32).mul_(factor)  # products of halves are exact
+        formed = scratch.take("formed", (*left.shape[:2], right.shape[2]), left)  # products of halves are exact
+        return torch.baddbmm(formed, left, right, out_dtype=torch.float32, beta=0, alpha=factor)
     left, right = wide(left), wide(right)
     formed = scratch.take("formed", (*left.shape[:2], right.shape[2]), left)
     if left.shape[2] == 1:  # one product each: no sum to round

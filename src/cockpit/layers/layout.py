@@ -7,6 +7,7 @@ first, time first, and any flattening of the two, and no reshape changes it: one
 from dataclasses import dataclass
 from math import prod
 
+import torch
 from torch import Tensor
 
 
@@ -34,6 +35,8 @@ class Layout:
         if self.inner == width and matrix.shape[0] == self.samples:
             return matrix[:, None]
         consecutive = self.inner // width  # rows of one sample that follow each other
+        if matrix.shape[0] == self.samples * consecutive:
+            return matrix.reshape(self.samples, consecutive, width)
         grouped = matrix.reshape(-1, self.samples, consecutive, width).transpose(0, 1)
         return grouped.reshape(self.samples, -1, width)
 
@@ -47,6 +50,12 @@ class Layout:
             if size == self.samples and prod(shape[axis + 1 :]) == self.inner:
                 return axis
         return -1
+
+    def squares(self, tensor: Tensor) -> Tensor:
+        """Sum the squares of all elements of each sample: [samples]."""
+        dtype = torch.promote_types(tensor.dtype, torch.float32)
+        norms: Tensor = torch.linalg.vector_norm(self.split(tensor), dim=(0, 2), dtype=dtype)
+        return norms.square()
 
     def sums(self, tensor: Tensor) -> Tensor:
         """Sum all elements of each sample: [samples]."""
@@ -66,6 +75,16 @@ class Placement:
             return None
         after = prod(shape[self.axis + 1 :])
         return Layout(samples, after if self.strided else after * (shape[self.axis] // samples))
+
+    def squares(self, tensor: Tensor, samples: int) -> Tensor:
+        """Sum the squares of all elements of each sample, [samples], without a copy of the tensor."""
+        positions = tensor.shape[self.axis] // samples
+        sizes, place = ((positions, samples), 1) if self.strided else ((samples, positions), 0)
+        apart = tensor.unflatten(self.axis, sizes)
+        others = [axis for axis in range(apart.dim()) if axis != self.axis + place]
+        dtype = torch.promote_types(tensor.dtype, torch.float32)
+        norms: Tensor = torch.linalg.vector_norm(apart, dim=others, dtype=dtype)
+        return norms.square()
 
 
 def candidates(shape: tuple[int, ...], samples: int, preferred: int = 0) -> list[Placement]:

@@ -11,6 +11,7 @@ from cockpit.layers.elementwise import broadcast
 from cockpit.layers.forms import Dense, Form
 
 WEIGHT, BIAS = 1, 2
+PIECE = 2**24  # elements that are widened at once
 POSITIONS = 256  # in a channel of a sample, from which on one pass is quicker than three
 
 
@@ -35,9 +36,15 @@ def batch_norm(use: Use) -> Form | None:
         mean, rstd = node._saved_running_mean, torch.rsqrt(node._saved_running_var + _epsilon(node))
     if _in_one_pass(inputs, use.grad, mean, rstd):
         return Dense(_reduced(inputs, use.grad, mean, rstd))
-    shape = (1, -1) + (1,) * (inputs.dim() - 2)
-    centred = (inputs - mean.view(shape)).mul_(use.grad)
-    return Dense((centred.flatten(2).sum(2) if centred.dim() > 2 else centred) * rstd)
+    step = max(1, PIECE // max(1, inputs[0].numel()))
+    pairs = zip(inputs.split(step), use.grad.split(step), strict=True)
+    return Dense(torch.cat([_centred(some, grad, mean) for some, grad in pairs]) * rstd)
+
+
+def _centred(inputs: Tensor, grad: Tensor, mean: Tensor) -> Tensor:
+    """sum_t (x - mean) grad, [n, C]."""
+    centred = (inputs - mean.view((1, -1) + (1,) * (inputs.dim() - 2))).mul_(grad)
+    return centred.flatten(2).sum(2) if centred.dim() > 2 else centred
 
 
 def _in_one_pass(*tensors: Tensor) -> bool:

@@ -37,8 +37,8 @@ def cut(form: AnyForm, begin: int, end: int) -> AnyForm | None:
     if isinstance(form, Convolved):
         return None if form.groups > 1 else replace(form, shape=shape, response=form.response[:, :, begin:end])
     if isinstance(form, Indexed):
-        inside = (form.index >= begin) & (form.index < end)
-        return Indexed(shape, form.samples, form.sample[inside], form.index[inside] - begin, form.value[inside])
+        inside = form.among((form.index >= begin) & (form.index < end), 0, begin)
+        return replace(inside, shape=shape, index=inside.index - begin)
     if isinstance(form, Summed):
         parts = [cut(part, begin, end) for part in form.parts]
         return None if None in parts else Summed(tuple(parts))  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ Group = Literal["step size", "gradients", "curvature", "performance", "more"]
 
 GROUPS: dict[Group, str] = {
     "step size": "are we crossing the valley?",
-    "gradients": "how noisy is the learning signal?",
+    "gradients": "how noisy is the signal?",
     "curvature": "gorge or lake?",
     "performance": "what everybody watches",
     "more": "what else is known",
@@ -33,13 +33,15 @@ class View:
     points: int = 600  # at most, for each series
     range: Literal["fixed", "auto"] = "fixed"  # limits of histograms
     colours: tuple[str, ...] | None = None  # one for each run, so that a run keeps its colour when others come and go
-    clock: bool = False  # over the time since the run began, in microseconds: then span and step are such times too
+    x: Literal["step", "time", "epoch"] = "step"  # of a time or an epoch a millionth: so are span and step then
     y: Literal["auto", "log", "linear"] = "auto"  # vertical axes; auto: what suits the instrument
-    band: bool = False  # of noisy curves the median and the middle 80 %, with all values faintly behind
+    band: bool = False  # of noisy curves the median and the middle 80%, with all values faintly behind
 
     def __post_init__(self) -> None:
         if self.axis not in ("auto", "log", "linear"):
             raise CockpitError(f"axis is {self.axis!r}; give 'auto', 'log' or 'linear'")
+        if self.x not in ("step", "time", "epoch"):
+            raise CockpitError(f"x is {self.x!r}; give 'step', 'time' or 'epoch'")
         if self.y not in ("auto", "log", "linear"):
             raise CockpitError(f"y is {self.y!r}; give 'auto', 'log' or 'linear'")
         if self.range not in ("fixed", "auto"):

@@ -23,7 +23,7 @@ AID = (
     "Each step on a parabola fitted along it: -1 is where the step began, 0 the valley floor, +1 the opposite wall at "
     "equal height. Healthy is most steps between -1 and +1 and a mean somewhat above 0; many steps beyond +1 climb the "
     "other wall: lower the learning rate; nearly all at -1: the steps are too short, raise it. "
-    "The note gives the median, and in brackets the middle half."
+    "The note gives the median and where the middle half lies."
 )
 DISTRIBUTION = Instrument("alpha", "Alpha", "step size", "Are we crossing the valley?", AID, ("Alpha",), steps=False)
 OVER_TIME = Instrument(
@@ -122,7 +122,7 @@ def _note(runs: Runs, found: list[tuple[int, Series]]) -> str:
     place, series = found[0]
     late = recent(series)
     said = summary(late.values)
-    facts = [f"median {number(said.median)} ({number(said.low)} to {number(said.high)})"]
+    facts = [f"median {number(said.median)}", f"middle half {number(said.low)} to {number(said.high)}"]
     facts.append(f"{said.beyond:.0%} beyond +1")
     facts += _suggested(runs, place, series)
     whose = f"{runs.labels[place]}, " if runs.several else ""
@@ -211,7 +211,7 @@ def over_time(runs: Runs) -> Panel:
             medians += _medians(part, runs.log, {**same, "g": int(line), "k": "median"})
     facts = []
     for place, _ in found[:1]:
-        since = "" if runs.several else runs.since(place, "Alpha")
+        since = "" if runs.several or runs.broken(place) else runs.since(place, "Alpha")
         within = runs.seen(runs.scalar(place, "Alpha").defined())
         facts += [since] if since else _suggested(runs, place, within)
     outside = sum(int((np.abs(series.values) > LIMITS[1]).sum()) for _, series in found)

@@ -8,6 +8,7 @@ import numpy as np
 
 from cockpit.core.source import Values
 from cockpit.panels._base import Spec
+from cockpit.panels.clock import SECOND
 from cockpit.panels.runs import Runs
 
 SHORT = (  # short labels: 20k, 1M, 0.05, 1e-4
@@ -36,6 +37,7 @@ _LONG_TIMES = (
     " max(floor(log(hi)/LN10 + 1e-9) - 4, 1))"
 )
 _TIME = "format(datum.value / unit, '~g') + (unit === 1e6 ? ' s' : unit === 6e7 ? ' min' : ' h')"
+_EPOCH = "(datum.index === 0 ? 'epoch ' : '') + format(datum.value / unit, '~g')"
 
 
 def param(name: str, value: Any) -> Spec:
@@ -56,9 +58,10 @@ def ticks_at(values: Any) -> Spec:
 def step_params(runs: Runs) -> list[Spec]:
     """The step axis as parameters: ``lo`` and ``hi``, and the ticks that follow from them."""
     low, high = runs.span
-    if runs.view.clock:
+    if runs.view.x != "step":
+        unit = {"name": "unit", "expr": _UNIT} if runs.view.x == "time" else param("unit", SECOND)
         every = {"name": "xticks", "expr": _LONG_TIMES if runs.log else _TIMES}
-        return [param("lo", low), param("hi", high), {"name": "unit", "expr": _UNIT}, every]
+        return [param("lo", low), param("hi", high), unit, every]
     ticks = [{"name": "xticks", "expr": _TICKS}] if runs.log else []
     return [param("lo", low), param("hi", high), *ticks]
 
@@ -67,14 +70,15 @@ def step_x(runs: Runs, field: str = "step") -> Spec:
     """The encoding of the common step axis."""
     bounds = {"domain": [expr("lo"), expr("hi")], "nice": False, "zero": False}
     axis: Spec = {"title": None, "grid": False, "labelExpr": _STEP, "labelFlush": True, "ticks": True, "tickSize": 3}
-    scale: Spec = {"type": "symlog", "constant": 1e6 if runs.view.clock else 1} if runs.log else {"type": "linear"}
+    steps = runs.view.x == "step"
+    scale: Spec = {"type": "symlog", "constant": 1 if steps else SECOND} if runs.log else {"type": "linear"}
     scale |= bounds
-    if runs.log or runs.view.clock:
+    if runs.log or not steps:
         axis |= ticks_at(expr("xticks"))
     else:
         axis |= {"tickCount": 5, "tickMinStep": 1}
-    if runs.view.clock:
-        axis |= {"labelExpr": _TIME, "labelOverlap": True}
+    if not steps:
+        axis |= {"labelExpr": _TIME if runs.view.x == "time" else _EPOCH, "labelOverlap": True}
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 

@@ -1,31 +1,41 @@
-"""The wall clock as the axis: a run whose steps are counted in microseconds since it began."""
+"""The wall clock, or epochs, as the axis: a run whose steps are counted in millionths of a second or an epoch."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cockpit.core.errors import CockpitError
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
+from cockpit.core.ledger import ledger
 from cockpit.core.source import Parts, Series, Source, Steps, Values
+from cockpit.panels.names import EPOCH
 
 SECOND = 1_000_000  # of the axis
 
 
 class Clocked:
-    """A :class:`~cockpit.core.source.Source` with the time of each step in the place of its number."""
+    """A :class:`~cockpit.core.source.Source` with the time, or the epoch, of each step in the place of its number."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, by: Literal["time", "epoch"] = "time") -> None:
         self.source = source
-        times = source.scalar("Time").defined()
+        times = _epochs(source) if by == "epoch" else source.scalar("Time").defined()
         if len(times) < 2:
+            if by == "epoch":
+                raise CockpitError(
+                    f"{source.name} has logged fewer than two epochs; log them, as pit.log(epoch=3), or show steps"
+                )
             raise CockpitError(
                 f"{source.name} has no time of its steps; show it by steps, or add 'Time' to the quantities"
             )
         self._steps = times.steps
-        # One microsecond a step at least, so that no two steps fall together.
+        # One millionth a step at least, so that no two steps fall together.
         self._times = np.maximum.accumulate(np.round(times.values * SECOND) - times.steps) + times.steps
+        self._after = float(self._times[-1] - self._times[-2]) / float(times.steps[-1] - times.steps[-2])
+        plain = ledger(source.metadata).plain if by == "time" else None
+        if plain:  # steps after the last tracked one were plain; the way to that one was tracked, too
+            self._after = min(self._after, max(plain * SECOND, 1.0))
 
     @property
     def name(self) -> str:
@@ -77,10 +87,9 @@ class Clocked:
         return {reason: self.times(np.array(steps, dtype=np.int64)).tolist() for reason, steps in found.items()}
 
     def times(self, steps: Steps) -> Steps:
-        """When these steps were taken; between and beyond the timed ones they are taken to be even."""
-        first, last = (self._times[1] - self._times[0], self._times[-1] - self._times[-2])
-        before = (steps - self._steps[0]) * first / (self._steps[1] - self._steps[0])
-        after = (steps - self._steps[-1]) * last / (self._steps[-1] - self._steps[-2])
+        """When these steps were taken; between the timed ones, and beyond them, they are taken to be even."""
+        first = (self._times[1] - self._times[0]) / (self._steps[1] - self._steps[0])
+        before, after = (steps - self._steps[0]) * first, (steps - self._steps[-1]) * self._after
         found = np.interp(steps, self._steps, self._times) + np.minimum(before, 0) + np.maximum(after, 0)
         whole: Steps = np.round(found).astype(np.int64)
         return whole
@@ -91,6 +100,14 @@ class Clocked:
 
     def _timed(self, series: Series) -> Series:
         return Series(self.times(series.steps), series.values)
+
+
+def _epochs(source: Source) -> Series:
+    """The step at which each epoch was first logged: a whole number may be logged at every step of it."""
+    logged = source.scalar(EPOCH).defined()
+    before = np.concatenate([[-np.inf], np.maximum.accumulate(logged.values)[:-1]]) if len(logged) else logged.values
+    new = logged.values > before
+    return Series(logged.steps[new], logged.values[new])
 
 
 def spoken(time: float) -> str:

@@ -49,14 +49,15 @@ def _placed(runs: Runs, place: int, series: Series) -> Series:
 
 def panel(runs: Runs) -> Panel:
     """Show seconds for a step and seconds for tracking one, on one axis."""
-    counted = Runs(runs.plain, replace(runs.view, clock=False))
+    counted = Runs(runs.plain, replace(runs.view, x="step"))
     times = [counted.scalar(place, "Time").defined() for place in range(len(runs))]
     spent = [tracking(counted, place) for place in range(len(runs))]
     costs = [tracking(runs, place) for place in range(len(runs))]
     steps = [_placed(runs, place, step_seconds(times[place], spent[place])) for place in range(len(runs))]
-    tracks = [Track("training step", "Time", steps), Track("tracking it", "tracking_seconds", costs)]
+    tracks = [Track("training", "Time", steps), Track("tracking", "tracking_seconds", costs)]
     present = [one for one in tracks if any(len(series) for series in one.series)]
     facts = []
     if len(runs) == 1 and (told := spending(runs.plain[0]).told):
-        facts = [told, *([f"{number(float(times[0].values[-1]))} s in all"] if len(times[0]) else [])]
+        whole = [f"{number(float(times[0].values[-1]))} s in all"] if len(times[0]) else []
+        facts = [*told.split(", "), *whole]
     return draw(INSTRUMENT, runs, Chart(present, "seconds", scale="log", facts=facts))

@@ -29,7 +29,7 @@ def limit(rates: Series) -> Series:
 
 def panel(runs: Runs) -> Panel:
     """Show the eigenvalue with the line of stability, where that line is near enough to matter."""
-    values = track(runs, "HessMaxEV", "largest eigenvalue", error=None)
+    values = track(runs, "HessMaxEV", "eigenvalue", error=None)
     limits = [limit(runs.scalar(place, "learning_rate").defined()) for place in range(len(runs))]
     largest = max((float(series.values.max()) for one in values.series if len(series := one.defined())), default=0.0)
     nearest = [float(series.values.min()) for series in limits if len(series)]

@@ -76,8 +76,8 @@ def outliers(one: Histogram) -> str:
     share = float(one.counts[0] + one.counts[-1]) / total
     middle = float(one.counts[centre(one.edges[0])].sum()) / total
     where = f"beyond ±{-one.edges[0][0]:g}" if one.edges[0][0] == -one.edges[0][-1] else "in the outermost bins"
-    outside = f"{number(100 * share)} %" if share else "nothing"
-    return f"{outside} {where} · {number(100 * middle)} % next to 0"
+    outside = f"{number(100 * share)}%" if share else "nothing"
+    return f"{outside} {where} · {number(100 * middle)}% next to 0"
 
 
 def centre(edges: Values) -> slice:

@@ -96,7 +96,7 @@ class Picture:
         encoding = {
             "x": _axis("x", "parameter", "left", "right", "xticks2"),
             "x2": {"field": "x2"},
-            "y": _axis("y", "gradient element", "bottom", "ceiling", "yticks"),
+            "y": _axis("y", "gradient", "bottom", "ceiling", "yticks"),
             "y2": {"field": "y2"},
         }
         ends = {"x": "parameter from", "x2": "parameter to", "y": "gradient from", "y2": "gradient to"}

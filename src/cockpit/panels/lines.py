@@ -61,7 +61,7 @@ def track(runs: Runs, name: str, label: str | None = None, error: str | None = "
 def draw(instrument: Instrument, runs: Runs, chart: Chart) -> Panel:
     """Draw a chart over steps, or say why there is nothing to see."""
     measured = [track for track in chart.tracks if not track.reference]
-    if not any(len(series) for track in measured for series in track.series):
+    if not any(_visible(runs, one, run) for one in measured for run in range(len(one.series))):
         return instrument.nothing(nothing_to_see(runs, instrument.names))
     axis = _axis(runs, chart)
     notes = Notes([fact for fact in chart.facts if fact])
@@ -77,6 +77,12 @@ def draw(instrument: Instrument, runs: Runs, chart: Chart) -> Panel:
     if chart.marks:
         datasets["marks"] = [{"v": mark} for mark in chart.marks if axis.low <= mark <= axis.high]
     return instrument.panel(_spec(instrument, runs, chart, axis), datasets, str(notes))
+
+
+def _visible(runs: Runs, one: Track, run: int) -> bool:
+    """Whether a track has anything to show in a run: numbers, or signs for such as are not finite."""
+    series = one.series[run]
+    return len(series.defined()) > 0 or len(not_finite(runs, run, one.name, series)) > 0
 
 
 def _axis(runs: Runs, chart: Chart) -> Axis:

@@ -4,7 +4,7 @@ from cockpit.core.kinds import Kind
 from cockpit.panels._base import Instrument, Panel
 from cockpit.panels.learning_rate import PATTERN
 from cockpit.panels.lines import Chart, draw, labelled, track
-from cockpit.panels.names import OURS
+from cockpit.panels.names import EPOCH, OURS
 from cockpit.panels.runs import Runs
 
 INSTRUMENT = Instrument(
@@ -31,7 +31,7 @@ def losses(runs: Runs) -> list[str]:
 
 def shown(runs: Runs) -> list[str]:
     """The logged numbers of the deck's panel: all shares, or else the first one."""
-    others = [name for name in logged(runs) if name not in losses(runs) and _has_values(runs, name)]
+    others = [name for name in logged(runs) if name not in (EPOCH, *losses(runs)) and _has_values(runs, name)]
     shares = [name for name in others if _is_share(runs, name)]
     return shares[:4] or others[:1]
 
@@ -40,7 +40,7 @@ def panel(runs: Runs) -> Panel:
     """Show the user's metrics."""
     names = shown(runs)
     if not names:
-        return INSTRUMENT.nothing("Nothing was logged: pit.log(accuracy=...) after a step shows it here.")
+        return INSTRUMENT.nothing("No metric was logged: pit.log(accuracy=...) after a step shows it here.")
     tracks = [track(runs, name, error=None) for name in names]
     shares = all(_is_share(runs, name) for name in names)
     axis_title = "share" if shares else names[0]

@@ -1,5 +1,6 @@
 """The names that panels know: quantities, and the context that is recorded beside them."""
 
+EPOCH = "epoch"  # as users log it: pit.log(epoch=3)
 CONTEXT = ("learning_rate", "batch_size", "tracking_seconds", "epoch_count")
 QUANTITIES = (
     *("Loss", "Time", "Alpha", "Distance", "UpdateSize", "GradNorm", "NormTest", "InnerTest", "OrthoTest"),

@@ -6,7 +6,7 @@ ENOUGH = 20  # tracked steps
 
 
 def last_tenth(series: Series) -> Series:
-    """The values of the last 10 % of the steps between the first and the last one."""
+    """The values of the last 10% of the steps between the first and the last one."""
     if not len(series):
         return series
     late = series.steps >= series.steps[0] + 0.9 * (series.steps[-1] - series.steps[0])
@@ -14,7 +14,7 @@ def last_tenth(series: Series) -> Series:
 
 
 def recent(series: Series) -> Series:
-    """The last 10 %, or the last 20 tracked steps where these are more; all where there are fewer."""
+    """The last 10%, or the last 20 tracked steps where these are more; all where there are fewer."""
     count = max(len(last_tenth(series)), ENOUGH)
     return Series(series.steps[-count:], series.values[-count:])
 

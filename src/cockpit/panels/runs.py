@@ -11,7 +11,7 @@ from cockpit.core.finite import Tail
 from cockpit.core.kinds import Kind
 from cockpit.core.source import Parts, Series, Source, Steps
 from cockpit.panels._base import View
-from cockpit.panels.clock import Clocked, spoken
+from cockpit.panels.clock import SECOND, Clocked, spoken
 from cockpit.panels.theme import RUNS
 
 LONG = 1000  # steps from which on their axis is logarithmic by default
@@ -22,7 +22,9 @@ class Runs:
     """Sources under one view."""
 
     def __init__(self, sources: Sequence[Source], view: View) -> None:
-        self.sources: tuple[Source, ...] = tuple(map(Clocked, sources)) if view.clock else tuple(sources)
+        self.sources: tuple[Source, ...] = tuple(sources)
+        if view.x != "step":
+            self.sources = tuple(Clocked(source, view.x) for source in sources)
         self.plain, self.view = tuple(sources), view  # with steps as they were counted
         self.labels = unique([source.name for source in self.sources])
         given = view.colours or ()
@@ -36,7 +38,7 @@ class Runs:
         self.first, self.last = self._reach()
         planned = [source.metadata.get("steps") for source in self.sources]
         length = max([self.last, *(steps for steps in planned if isinstance(steps, int))])  # no jump when it gets there
-        self.log = view.axis == "log" or (view.axis == "auto" and length >= LONG and not view.clock)
+        self.log = view.axis == "log" or (view.axis == "auto" and length >= LONG and view.x == "step")
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -70,7 +72,9 @@ class Runs:
 
     def when(self, step: float) -> str:
         """A place on the axis in words."""
-        return spoken(step) if self.view.clock else f"step {step:,.0f}"
+        if self.view.x == "epoch":
+            return f"epoch {step / SECOND:.3g}"
+        return spoken(step) if self.view.x == "time" else f"step {step:,.0f}"
 
     def tail(self, place: int, name: str) -> Tail:
         """What follows the last finite number of a quantity of one run."""

@@ -26,6 +26,7 @@ from cockpit.panels import (
 )
 from cockpit.panels._base import Panel, View
 from cockpit.panels.alarm import warned
+from cockpit.panels.covered import covered
 from cockpit.panels.names import OURS
 from cockpit.panels.runs import Runs
 
@@ -61,12 +62,12 @@ def deck(sources: Sequence[Source], view: View | None = None) -> list[Panel]:
     """Return all panels: the flight deck, then what else is known; always the same first ones in the same order."""
     runs = Runs(sources, view or View())
     fixed = [draw(runs) for draw in (*DECK.values(), *MORE.values())]
-    return [warned(one, runs) for one in fixed + [by_kind.panel(runs, name) for name in _others(runs)]]
+    return [_marked(one, runs) for one in fixed + [by_kind.panel(runs, name) for name in _others(runs)]]
 
 
 def first_page(runs: Runs) -> list[Panel]:
     """The flight deck alone."""
-    return [warned(draw(runs), runs) for draw in DECK.values()]
+    return [_marked(draw(runs), runs) for draw in DECK.values()]
 
 
 def panel(sources: Sequence[Source], id: str, view: View | None = None) -> Panel:
@@ -74,15 +75,15 @@ def panel(sources: Sequence[Source], id: str, view: View | None = None) -> Panel
     runs = Runs(sources, view or View())
     known = {**DECK, **MORE}
     if id in known:
-        return warned(known[id](runs), runs)
+        return _marked(known[id](runs), runs)
     others = {by_kind.identity(name): name for name in runs.names()}
     if id in others:
-        return warned(by_kind.panel(runs, others[id]), runs)
+        return _marked(by_kind.panel(runs, others[id]), runs)
     for name in runs.names():
         for what, draw in {**by_layer.VIEWS, **hist_by_layer.VIEWS}.items():
             if id == by_layer.identity(what, name):
                 first = Runs(sources[:1], view or View())
-                return warned(draw(first, name), first)
+                return _marked(draw(first, name), first)
     raise unknown("panel", id, [*known, *others])
 
 
@@ -91,12 +92,17 @@ def layers(source: Source, view: View | None = None, name: str = "GradNorm") -> 
     runs = Runs([source], view or View())
     kind = source.kinds.get(name)
     if kind is Kind.PER_PARAMETER:
-        return [warned(one, runs) for one in by_layer.panels(runs, name)]
+        return [_marked(one, runs) for one in by_layer.panels(runs, name)]
     if kind is Kind.HISTOGRAM:
-        return [warned(one, runs) for one in hist_by_layer.panels(runs, name)]
+        return [_marked(one, runs) for one in hist_by_layer.panels(runs, name)]
     if kind is None:
         raise unknown("quantity", name, source.kinds)
     return []
+
+
+def _marked(panel: Panel, runs: Runs) -> Panel:
+    """The panel with what must be known before it is believed."""
+    return warned(covered(panel, runs), runs)
 
 
 def _others(runs: Runs) -> list[str]:

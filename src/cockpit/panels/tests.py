@@ -142,10 +142,10 @@ def _note(runs: Runs) -> str:
     wanted = suggested_batch(runs, 0)
     if wanted and len(sizes):
         norm, rest = wanted.get("NormTest"), [wanted[name] for name in ("InnerTest", "OrthoTest") if name in wanted]
-        asks = [f"norm {norm}"] if norm else []
-        asks += [f"inner and ortho {max(rest)}"] if rest else []
+        asks = [f"norm test needs {norm}"] if norm else []
+        asks += [f"inner and ortho {'' if norm else 'need '}{max(rest)}"] if rest else []
         whose = f"{runs.labels[0]}: " if runs.several else ""
-        facts.append(f"{whose}batch {number(float(sizes.values[-1]))}; enough would be: {', '.join(asks)}")
+        facts += [f"{whose}batch {number(float(sizes.values[-1]))}", *asks]
     facts = [*_shown(runs), *facts]
     facts += [told for name in TESTS if (told := undefined(runs, name))]
     return " · ".join(facts)
@@ -229,5 +229,5 @@ def history(runs: Runs) -> Panel:
     seen = [series.defined() for one in tracks for series in one.series]
     above = [float(series.values.max()) for series in seen if len(series)]
     include = [0.9] + ([5.84] if above and max(above) > 2 else [])
-    facts = ["critical: 0.9 norm and inner, 5.84 ortho"]
+    facts = ["critical: norm, inner 0.9", "ortho 5.84"]
     return draw(HISTORY, runs, Chart(tracks, "test value", (0.9, 5.84), "log", include, facts))

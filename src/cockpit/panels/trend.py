@@ -20,7 +20,7 @@ Places = NDArray[np.int64]
 
 
 class Trend(NamedTuple):
-    """Medians and the middle 80 % of buckets of a curve."""
+    """Medians and the middle 80% of buckets of a curve."""
 
     steps: Steps
     low: Values

@@ -37,8 +37,13 @@ def undefined(runs: Runs, name: str) -> str:
                 continue  # the alarm says it
             waiting = len(steps) == 1 and steps[0] >= _last(runs, place, name)
             counts[reason] = counts.get(reason, 0) + (0 if waiting else len(steps))
-    found = [f"{count}× {reason}" for reason, count in counts.items() if count]
-    return f"{name} undefined: {'; '.join(found[:2])}{' …' if len(found) > 2 else ''}" if found else ""
+    counts = {reason: count for reason, count in counts.items() if count}
+    if not counts:
+        return ""
+    found = [f"{count}× {reason}" if len(counts) > 1 else reason for reason, count in list(counts.items())[:2]]
+    many = sum(counts.values())
+    said = f"{name} undefined at {many} step{'s' if many > 1 else ''}"
+    return f"{said} · {'; '.join(found)}{' …' if len(counts) > 2 else ''}"
 
 
 def _last(runs: Runs, place: int, name: str) -> int:

@@ -1,12 +1,13 @@
 """What the text deck shows, as data: groups of rows, each row one quantity over the steps of a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from cockpit.core.finite import WAITING
 from cockpit.core.kinds import Kind
+from cockpit.core.record import COVERED
 from cockpit.core.recorded import SUMMED
 from cockpit.core.source import Source, Steps, Values
 
@@ -41,6 +42,7 @@ class Row:
     values: Values
     counted: Counted | None = None
     undefined: Mapping[str, list[int]] = field(default_factory=dict)  # reason: steps
+    covered: float = 1.0  # the smallest share of all elements that a value is of
 
     @property
     def over(self) -> bool:
@@ -74,6 +76,11 @@ def deck(source: Source) -> list[Group]:
 
 def row(source: Source, name: str) -> Row:
     """Read one quantity."""
+    shares = source.detail(name, COVERED).defined().values
+    return replace(_row(source, name), covered=float(shares.min(initial=1.0)))
+
+
+def _row(source: Source, name: str) -> Row:
     series, kind, undefined = source.scalar(name), source.kinds.get(name), source.reasons(name)
     if kind is Kind.HISTOGRAM:
         return _spreads(source, name, undefined)

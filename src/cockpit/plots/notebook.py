@@ -101,7 +101,7 @@ class Display:
 
         Args:
             make: Gives the run as it is now; called on the display's own thread.
-            seconds: From one look to the next; drawn less often where it would take more than 5 % of the time.
+            seconds: From one look to the next; drawn less often where it would take more than 5% of the time.
         """
         self._make, self._seconds, self._cell = make, seconds, cell()
         self._artist = Artist()

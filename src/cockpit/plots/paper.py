@@ -35,6 +35,7 @@ def draw(
     last: int | None = None,
     smooth: float = 0.0,
     clock: bool = False,
+    epochs: bool = False,
     y: str = "auto",
     every: bool = False,
     layers: str | None = None,
@@ -49,14 +50,15 @@ def draw(
     sources: list[Source] = [one(path) for path in runs]
     if not sources and not listed:
         sources = [one(None)]
-    _check_view(sources, clock and (first, last, step) != (None, None, None), layers)
+    x = _x(clock, epochs, (first, last, step) != (None, None, None))
+    _check_layers(sources, layers)
     view = View(
         axis="auto" if logarithmic is None else "log" if logarithmic else "linear",
         span=_span(sources, first, last),
         smoothing=smooth,
         layers=layers,
         step=step,
-        clock=clock,
+        x=x,
         y=cast(Literal["auto", "log", "linear"], y),
         band=not every,
         colours=colours(runs) if len(runs) > 1 else None,
@@ -100,10 +102,19 @@ def _check(targets: Sequence[Path], gif: Path | None) -> None:
         raise CockpitError(f"--gif {gif} ends in {gif.suffix}; an animation ends in .gif or .mp4, for a figure use -o")
 
 
-def _check_view(sources: Sequence[Source], both: bool, pattern: str | None) -> None:
-    """Refuse steps on a wall clock, and a filter that leaves no layer of any run."""
-    if both:
-        raise CockpitError("--from, --to and --step count steps; leave them out with --clock")
+def _x(clock: bool, epochs: bool, counted: bool) -> Literal["step", "time", "epoch"]:
+    """What the horizontal axis counts; refuse two units at once."""
+    if clock and epochs:
+        raise CockpitError("--clock and --epochs are two units of one axis; give one of them")
+    if (clock or epochs) and counted:
+        raise CockpitError(
+            f"--from, --to and --step count steps; leave them out with {'--clock' if clock else '--epochs'}"
+        )
+    return "time" if clock else "epoch" if epochs else "step"
+
+
+def _check_layers(sources: Sequence[Source], pattern: str | None) -> None:
+    """Refuse a filter that leaves no layer of any run."""
     if pattern is None:
         return
     there: dict[str, None] = {}

@@ -224,7 +224,7 @@ def _git(meta: Any) -> str | None:
 
 def _watching(run: Source, facts: dict[str, Any]) -> str | None:
     meta, spent = run.metadata, facts["cost"]
-    tracked = f"{spent['tracked']:,} steps tracked" if spent["tracked"] else None
+    tracked = f"{spent['tracked']:,} step{'' if spent['tracked'] == 1 else 's'} tracked" if spent["tracked"] else None
     share = spending(run).told or None
     size = (facts["quantities"].get("batch_size") or {}).get("last")
     batch = f"batches of {size:g}" if size is not None else None

@@ -106,6 +106,7 @@ def _numbers(run: Source, found: Row) -> dict[str, Any]:
         "max": float(finite.max()) if len(finite) else None,
         "not_finite": len(found.values) - len(finite),
         "not_finite_since": tail(run, found.name).broken,
+        **({"covered": found.covered} if found.covered < 1 else {}),
     }
 
 

@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from cockpit.core.record import percent
 from cockpit.core.source import Source, Steps
 from cockpit.plots import sparkline
 from cockpit.plots.deck import Group, Row, deck
@@ -106,13 +107,21 @@ def _widths(groups: Sequence[Group], room: int) -> dict[int, int]:
 
 
 def undefined(groups: Sequence[Group]) -> list[str]:
-    """One sentence for each reason: which quantities, at how many steps."""
+    """One sentence for each share of the model, and for each reason: which quantities, at how many steps."""
     found: dict[str, list[str]] = {}
     for group in groups:
         for row in group.rows:
             for reason, steps in row.undefined.items():
                 found.setdefault(printable(reason), []).append(f"{printable(row.name)} {_at(steps)}")
-    return [f"Undefined: {', '.join(names)}: {reason}." for reason, names in found.items()]
+    return _partial(groups) + [f"Undefined: {', '.join(names)}: {reason}." for reason, names in found.items()]
+
+
+def _partial(groups: Sequence[Group]) -> list[str]:
+    """One sentence for each share of the elements that values are of."""
+    found: dict[str, list[str]] = {}
+    for row in (row for group in groups for row in group.rows if row.covered < 1):
+        found.setdefault(percent(row.covered), []).append(printable(row.name))
+    return [f"Of {share} of all elements only: {', '.join(names)}." for share, names in found.items()]
 
 
 def short(value: float) -> str:

@@ -5,6 +5,7 @@ from math import sqrt
 
 from cockpit.core.errors import Undefined
 from cockpit.core.kinds import Cost
+from cockpit.core.record import percent
 from cockpit.engine.needs import DOT_GRAD, SQ_NORM, Need
 from cockpit.engine.observation import Observation
 from cockpit.quantities._base import SingleStepQuantity
@@ -26,7 +27,8 @@ class _GradientTest(SingleStepQuantity):
         if size < 2:
             raise Undefined("a batch of one sample has no variance")
         if mean == 0:
-            raise Undefined("the gradient is zero")
+            seen = "" if step.coverage == 1 else f" on the {percent(step.coverage)} that are covered, see explain()"
+            raise Undefined(f"the gradient is zero{seen}")
         squared = self._squared(norms, inner, size) / (size * (size - 1))
         return sqrt(max(squared, 0.0)) if squared == squared else squared
 

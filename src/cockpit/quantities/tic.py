@@ -53,8 +53,9 @@ class TICTrace(_TIC):
 
     def measure(self, step: Observation) -> Measured:
         """Return the criterion."""
-        trace = sum(mean(estimates) for estimates in step.traces(self._trace).values())
+        traces = step.traces(self._trace)
+        norms = step.sum_of_squares()
+        trace = sum(mean(traces[name]) for name in step.names)  # of the same parameters as the norms
         if trace + self._epsilon == 0:
             raise Undefined("the trace is zero")
-        norms = step.sum_of_squares()
         return Measured(norms / step.batch_size / (trace + self._epsilon), {"curvature": self.curvature})

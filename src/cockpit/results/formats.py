@@ -143,7 +143,7 @@ def _where(one: Cell) -> str:
 
 def _with_deviation(one: Cell) -> str:
     """Mean and standard deviation with the same decimals; per cent are marked."""
-    sign = " %" if rises(one.metric) else ""
+    sign = "%" if rises(one.metric) else ""
     if not math.isfinite(one.performance):
         return one.outcome
     if one.seeds < 2:

@@ -1,6 +1,5 @@
 """``StoredRun``: a run on disk as a source of series, also while it is being written."""
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
@@ -16,43 +15,29 @@ from cockpit.core.record import Record
 from cockpit.core.recorded import COUNTED, SUMMED
 from cockpit.core.source import Parts, Series, Steps, Values, taken, total
 from cockpit.store import tail
-from cockpit.store.contents import READERS, Contents, holds_run
+from cockpit.store.contents import READERS, holds_run
 from cockpit.store.guard import refusing, refusing_each
 from cockpit.store.label import label
 from cockpit.store.layout import Field
+from cockpit.store.opened import Opened
 from cockpit.store.table import table
 from cockpit.store.template import NO_DETAILS, NO_VALUE
-from cockpit.store.track import Group, Track
+from cockpit.store.track import Track
 
 AT_ONCE = 32  # frames whose tails are in memory at a time
 LARGE = 1 << 24  # numbers of a table that must mostly be there
 
 
-class StoredRun:
+class StoredRun(Opened):
     """A :class:`~cockpit.core.source.Source` over a run's folder; ``refresh`` reads what is new."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = _folder(path)
-        self._contents = Contents(self.path)
-        self._cache: dict[Any, Any] = {}
-        self._lock = threading.RLock()
-        self.version = 0  #: changes whenever anything changed
-        self.refresh()
+        super().__init__(_folder(path))
 
     @staticmethod
     def at(path: str | Path) -> bool:
         """Whether there is a run: in this folder, or in the folder of this file."""
         return holds_run(_folder(path))
-
-    @refusing
-    def refresh(self) -> bool:
-        """Read what came since the last call; whether there was anything."""
-        with self._lock:
-            new = self._contents.refresh()
-            if new:
-                self.version += 1
-                self._cache.clear()
-            return new
 
     # ---- about the run
 
@@ -352,58 +337,6 @@ class StoredRun:
 
     def __repr__(self) -> str:
         return f"<cockpit.store.StoredRun {self.name!r}, {self.state}, up to step {self.last_step}>"
-
-    # ---- behind it
-
-    def _cached(self, key: Any, build: Callable[[], Any]) -> Any:
-        with self._lock:
-            if key not in self._cache:
-                self._cache[key] = build()
-            return self._cache[key]
-
-    @property
-    def _visible(self) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = self._cached("visible", self._contents.visible)
-        return found
-
-    def _track(self, name: str, without: int = 0) -> Track:
-        """The records of a name; ``without`` those that a note marks."""
-        if without:
-            notes = self._contents.columns.notes
-            found: Track = self._cached(("track", name, without), lambda: self._track(name).without(notes, without))
-        else:
-            found = self._cached(("track", name), lambda: self._contents.columns.track(name, self._visible))
-        return found
-
-    def _load(self) -> None:
-        """Numbers are read when first asked for: to list runs only a few of them are needed."""
-        contents = self._contents
-        if contents.columns.complete:
-            return
-        try:
-            spoiled = contents.columns.load(contents.reader)
-        except Exception as error:
-            contents.problem = f"{contents.reader.path.name}: {error}"
-            return
-        contents.spoil(spoiled)
-        self._spoiled(bool(spoiled))
-
-    def _check(self) -> None:
-        """Tails are checked before the first of them is looked at: a damaged one is then no longer on offer."""
-        contents = self._contents
-        try:
-            self._spoiled(contents.check())
-        except Exception as error:
-            contents.problem = f"{contents.reader.path.name}: {error}"
-
-    def _spoiled(self, anything: bool) -> None:
-        if anything:
-            self._cache.clear()
-            self.version += 1
-
-    def _numbers(self, track: Track) -> Iterator[tuple[Group, NDArray[np.float64]]]:
-        for group in track.groups:
-            yield group, self._contents.columns.numbers(group.layout, group.frames)
 
 
 def _many(field: Field) -> bool:

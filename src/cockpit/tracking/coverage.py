@@ -32,10 +32,7 @@ class Coverage:
         missing = step.uncovered
         for name in missing.keys() - self.uncovered.keys():
             log.warning("%s is left out of individual gradients: %s", name, missing[name])
-        if missing or self.uncovered:
-            left_out = sum(size for name, size in step.sizes.items() if name in missing)
-            self.share = 1 - left_out / max(1, sum(step.sizes.values()))
-        self.uncovered, self.flaw = missing, step.flaw
+        self.uncovered, self.share, self.flaw = missing, step.coverage, step.flaw
         self.coupled |= step.coupled
         self.samples = step.seen, step.batch_size
         self.note_regularised(bool(step.regularised))

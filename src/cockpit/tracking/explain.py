@@ -6,6 +6,7 @@ from torch import nn
 
 from cockpit.core.ledger import WHOLE, Ledger, ledger
 from cockpit.core.meter import Meter
+from cockpit.core.record import percent
 from cockpit.engine.needs import double_backward
 from cockpit.tracking.tracker import Tracker
 
@@ -33,7 +34,7 @@ def _coverage(tracker: Tracker) -> list[str]:
     if seen.flaw:
         lines.append(f"The last tracked step has no individual gradients: {seen.flaw}.")
     elif seen.uncovered:
-        lines.append(f"Individual gradients cover {seen.share:.1%} of all elements; left out of the sums:")
+        lines.append(f"Individual gradients cover {percent(seen.share)} of all elements; left out of the sums:")
         lines += [f"  {name}: {why}" for name, why in sorted(seen.uncovered.items())]
     elif tracker.history.steps():
         lines.append("Individual gradients cover all parameters.")

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from cockpit.core.errors import why
-from cockpit.core.record import Record
+from cockpit.core.record import COVERED, Record
+from cockpit.engine.needs import per_sample
 from cockpit.engine.observation import Observation
 from cockpit.quantities._base import Measured, Quantity, SingleStepQuantity
 from cockpit.tracking.departure import Departure
@@ -140,7 +141,10 @@ class Measurements:
 def _measured(quantity: Quantity, step: Observation, under: int) -> Record:
     try:
         measured = quantity.measure(step) if quantity._compute is None else _computed(quantity, step)
-        return _as_record(quantity, under, measured)
+        record = _as_record(quantity, under, measured)
+        if step.coverage < 1 and per_sample(quantity.needs):  # wherever it is shown, this is said
+            return record._replace(details={**record.details, COVERED: step.coverage})
+        return record
     except Exception as error:  # undefined, or a fault of ours: never one of the user's loop
         return Record(under, quantity.name, quantity.kind, None, why(error))
 

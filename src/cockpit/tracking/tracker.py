@@ -94,11 +94,16 @@ class Tracker:
 
     def _copies(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Copies of parameters, in the host's memory where the device has little."""
-        size = sum(p.nbytes for p in parameters.values())
-        if not any(self.settings.allowance.on_host(size, p) for p in parameters.values()):
+        if not self._on_host(parameters, 2):  # the direction of a step has to fit as well
+            self.settings.allowance.standing += sum(p.nbytes for p in parameters.values())
             return {name: p.detach().clone() for name, p in parameters.items()}
         host = {name: torch.empty_like(p.detach(), device="cpu", pin_memory=True) for name, p in parameters.items()}
         return {name: copy.copy_(parameters[name].detach()) for name, copy in host.items()}
+
+    def _on_host(self, parameters: Mapping[str, Tensor], copies: int = 1) -> bool:
+        """Whether copies of the parameters are to lie in the host's memory."""
+        size = sum(p.nbytes for p in parameters.values())
+        return bool(parameters) and self.settings.allowance.on_host(copies * size, next(iter(parameters.values())))
 
     def _keeps_start(self) -> bool:
         return any(quantity.name == "Distance" or "start" in quantity.needs for quantity in self.quantities)
@@ -266,7 +271,7 @@ class Tracker:
                 self._measure()
             self.coverage.accumulation = len(recorder.passes)
         if UPDATE in self._agenda.due and not self._motion.marked:
-            self._motion.mark(recorder.parameters)
+            self._motion.mark(recorder.parameters, self._on_host(recorder.parameters))
         recorder.in_update = True
         recorder.seconds += time.perf_counter() - begin
 

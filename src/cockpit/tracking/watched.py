@@ -214,7 +214,8 @@ class Watch:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"at step {self.step}"
-        return f"<cockpit.watch of {type(self._model).__name__}, {state}, {len(self.history.steps())} steps tracked>"
+        tracked = len(self.history.steps())
+        return f"<cockpit.watch of {type(self._model).__name__}, {state}, {tracked} step{'s' * (tracked != 1)} tracked>"
 
     # ---- what the loop triggers
 

@@ -27,12 +27,12 @@ def test_every_sample_is_drawn_equally_often_and_never_twice() -> None:
 
 
 def test_what_does_not_fit_is_refused_and_fewer_samples_follow() -> None:
-    allowance = Allowance(memory=4000)
+    allowance = Allowance(limit=4000)
     allowance.begin()
     assert allowance.choose(10, kept=True) is None  # nothing is known of a step yet
     assert allowance.keep([torch.zeros(400)])
     assert not allowance.keep([torch.zeros(1600)])
-    allowance.kept(10)
+    allowance.leave(torch.zeros(1), 10)
     allowance.begin()
     assert len(allowance.choose(10, kept=True)) == 5  # type: ignore[arg-type]
     assert allowance.choose(10, kept=False) is None  # what need not be kept is not limited by it
@@ -45,32 +45,69 @@ def test_time_limits_samples() -> None:
 
 
 def test_a_device_without_memory_halves_it() -> None:
-    allowance = Allowance(memory=4000)
+    allowance = Allowance(limit=4000)
     allowance.halve(torch.zeros(1))
-    assert allowance.memory == 2000
+    assert allowance.limit == 2000
 
 
 def test_chunks_follow_the_memory() -> None:
     like = torch.zeros(1)
-    assert Allowance(memory=1600).elements(like) == 100
+    assert Allowance(limit=1600).elements(like) == 100
     assert Allowance().elements(like) == 2**20
 
 
-def test_on_a_gpu_ours_is_a_share_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    like, room = torch.zeros(1), {"allocated": 4 * 2**30, "free": 6 * 2**30}
+GIB = 2**30
+MIB = 2**20
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """A made-up GPU: what it answers may be changed."""
+    room = {"allocated": 4 * GIB, "most_allocated": 4 * GIB, "free": 80 * GIB}
     monkeypatch.setattr(allowance, "on_gpu", lambda _: True)
     for name in room:
         monkeypatch.setattr(allowance, name, lambda _, name=name: room[name])
-    ours = Allowance()
-    ours.enter(like, vectors=2**30)
-    assert ours.elements(like) == int(0.05 * 3 * 2**30) // 16
-    assert ours.keep([torch.zeros(2**10)])
-    room["free"] = 80 * 2**30  # the device is nearly empty
-    ours.enter(like, vectors=2**30)
-    assert ours.elements(like) == 2**29 // 16
-    room["free"] = 2**20  # nearly nothing is left
-    ours.enter(like, vectors=0)
-    assert ours.elements(like) == 2**20 // 2 // 16
-    assert not ours.keep([torch.zeros(2**18)])
-    assert ours.on_host(2**27, like)
-    assert not ours.on_host(2**20, like)
+    return room
+
+
+def test_on_a_gpu_both_stay_below_the_peak_of_training_and_a_share(gpu: dict[str, int]) -> None:
+    like, ours = torch.zeros(1), Allowance()
+    gpu["most_allocated"] = 10 * GIB  # before the run was watched
+    ours.enter(like, vectors=GIB)
+    limit = int(9 * 1.05 * GIB)
+    assert ours._unused(like) == limit - 4 * GIB
+    gpu["allocated"] = limit - 160 * MIB  # in the middle of the pass
+    assert ours.elements(like) == 10 * MIB
+    assert ours.keep([torch.zeros(39 * MIB)])
+    assert not ours.keep([torch.zeros(41 * MIB)])
+    gpu["allocated"] = 12 * GIB  # training itself is beyond
+    assert ours.elements(like) == allowance.SMALLEST
+
+
+def test_what_both_took_in_a_tracked_pass_is_no_peak_of_training(gpu: dict[str, int]) -> None:
+    like, ours = torch.zeros(1), Allowance()
+    ours.enter(like, 0)
+    gpu["most_allocated"] = 6 * GIB
+    ours.leave(like, 0)
+    ours.enter(like, 0)
+    assert ours._unused(like) == int(4 * GIB * 0.05)
+    gpu["most_allocated"] = 7 * GIB  # between the tracked passes
+    ours.enter(like, 0)
+    assert ours._unused(like) == int(7 * GIB * 1.05) - 4 * GIB
+
+
+def test_small_trainings_may_be_joined_by_64_mib_and_half_of_what_is_free_stays_free(gpu: dict[str, int]) -> None:
+    like, ours = torch.zeros(1), Allowance()
+    gpu |= {"allocated": 100 * MIB, "most_allocated": 100 * MIB}
+    ours.enter(like, 0)
+    assert ours._unused(like) == 64 * MIB
+    gpu["free"] = 2 * MIB
+    ours.enter(like, 0)
+    assert ours._unused(like) == MIB
+
+
+def test_large_copies_of_the_model_lie_in_the_hosts_memory(gpu: dict[str, int]) -> None:
+    like, ours = torch.zeros(1), Allowance()
+    assert ours.on_host(300 * MIB, like)
+    assert not ours.on_host(200 * MIB, like)
+    assert not Allowance(share=0.1).on_host(300 * MIB, like)

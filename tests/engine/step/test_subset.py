@@ -82,7 +82,7 @@ def test_what_alpha_needs_is_kept_under_the_allowance(net: nn.Module) -> None:
     needs = frozenset({SQ_NORM, LINE})
     every = Trial(net, needs).step(lambda: F.cross_entropy(net(X), Y))
     every.moved(update, leaving=True)
-    trial = Trial(net, needs, settings(memory=6_000))
+    trial = Trial(net, needs, settings(limit=6_000))
     for step in range(3):
         seen = trial.step(lambda: F.cross_entropy(net(X), Y))
         seen.moved(update, leaving=True)
@@ -102,7 +102,7 @@ def test_what_alpha_needs_is_kept_under_the_allowance(net: nn.Module) -> None:
 
 def test_a_guess_that_was_wrong_is_undefined_once(net: nn.Module) -> None:
     needs = frozenset({SQ_NORM, LINE})
-    trial = Trial(net, needs, settings(memory=6_000))
+    trial = Trial(net, needs, settings(limit=6_000))
     halves = [lambda: F.cross_entropy(net(X[:4]), Y[:4]) / 2, lambda: F.cross_entropy(net(X[4:]), Y[4:]) / 2]
     assert trial.step(*halves).flaw == NO_ROOM
     whole = Trial(net, needs).step(lambda: F.cross_entropy(net(X), Y))

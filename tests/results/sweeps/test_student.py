@@ -37,7 +37,7 @@ def test_the_area_under_its_density(t: float, freedom: int) -> None:
     ("freedom", "table"), [(1, 318.309), (2, 22.327), (4, 7.173), (8, 4.501), (9, 4.297), (30, 3.385), (120, 3.160)]
 )
 def test_the_printed_table(freedom: int, table: float) -> None:
-    """The upper 0.1 % points of any book of tables."""
+    """The upper 0.1% points of any book of tables."""
     assert quantile(0.998, freedom) == pytest.approx(table, abs=6e-4)
     assert two_sided(quantile(0.998, freedom), freedom) == pytest.approx(0.002, rel=1e-9)
 

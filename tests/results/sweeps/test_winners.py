@@ -21,7 +21,7 @@ from cockpit.results.sweeps.words import number
 @pytest.mark.parametrize(
     ("entry", "value", "said"),
     [
-        ({"log": [1e-4, 1.0]}, 0.7, "upper"),  # 10 ** -0.2 is 5 % below the upper edge
+        ({"log": [1e-4, 1.0]}, 0.7, "upper"),  # 10 ** -0.2 is 5% below the upper edge
         ({"log": [1e-4, 1.0]}, 0.6, None),
         ({"log": [1e-4, 1.0]}, 1.5e-4, "lower"),
         ({"log1m": [1e-4, 1.0]}, 0.9999, "upper"),  # 1 - value is at its least

@@ -6,6 +6,7 @@ import { button, el, icon, write } from "./dom.js";
 import { query, set, state } from "./state.js";
 import { theme } from "./theme.js";
 
+const LONGEST = 56; // characters of a fact in a card's head; longer ones are for the enlarged panel
 const FILES = [["png", "figure"], ["svg", "figure"], ["pdf", "figure"], ["csv", "data"], ["json", "data"]];
 
 export class Card {
@@ -41,8 +42,7 @@ export class Card {
     write(this.title, panel.title);
     write(this.question, panel.question);
     this.warn(panel.alarm ?? "");
-    write(this.note, panel.note ?? "");
-    this.note.title = panel.note ?? "";
+    this.tell(panel.note ?? "");
     this.question.title = panel.question;
     this.empty.hidden = !panel.empty;
     write(this.empty, panel.empty ?? "");
@@ -57,6 +57,15 @@ export class Card {
     this.alarm.title = alarm;
     const [word, ...rest] = alarm.split(" ");
     this.alarm.replaceChildren(...(alarm ? [el("span", { text: word }), el("span", { text: rest.join(" ") })] : []));
+  }
+
+  // The facts one by one: such as do not fit wrap out of sight, and stay in the tooltip and the enlarged panel.
+  tell(note) {
+    if (this.note.title === note) return;
+    this.note.title = this.note.parentNode.title = note;
+    const facts = note.split(" · ");
+    const long = facts.findIndex((fact) => fact.length > LONGEST);
+    this.note.replaceChildren(...facts.slice(0, long < 0 ? facts.length : long).map((fact) => el("span", { text: fact })));
   }
 
   enlarge() {

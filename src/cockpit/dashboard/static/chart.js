@@ -1,6 +1,7 @@
 // One chart: embedded once, then fed. Only a changed specification, or a grown heap, makes it start again.
 
 import { chartConfig, theme } from "./theme.js";
+import { fitLegends } from "./legend.js";
 import { library } from "./library.js";
 
 const RENEW = 300; // updates after which a view is made anew: streamed data leave traces in the heap
@@ -61,8 +62,10 @@ export class Chart {
     const [width, height] = [this.holder.clientWidth, this.holder.clientHeight];
     if (width < 40 || height < 30) return;
     try {
-      const look = `${this.panel.marks.split(".")[0]} ${theme()} ${sized(this.panel.spec) ? "" : `${width}x${height}`} ${wording(this.panel.params)}`;
-      if (!this.view || look !== this.look || this.updates > RENEW) await this.embed(look, width, height);
+      const config = await chartConfig(this.large);
+      const { spec, legends } = prepared(this.panel, width, height, config);
+      const look = `${this.panel.marks.split(".")[0]} ${theme()} ${sized(spec) ? legends : `${width}x${height}`} ${wording(this.panel.params)}`;
+      if (!this.view || look !== this.look || this.updates > RENEW) await this.embed(look, width, height, { spec, config });
       else await this.feed(width, height);
       this.holder.dataset.points = this.shown.lines?.length ?? 0;
       [this.holder.dataset.first, this.holder.dataset.last] = this.shownSpan();
@@ -72,12 +75,11 @@ export class Chart {
     }
   }
 
-  async embed(look, width, height) {
+  async embed(look, width, height, { spec, config }) {
     const { panel } = this; // a newer one may arrive meanwhile, and is drawn next
     const place = document.createElement("div");
     place.className = "vega";
-    const spec = prepared(panel, width, height);
-    const [embed, config] = await Promise.all([library, chartConfig(this.large)]);
+    const embed = await library;
     const tooltip = (handler, event, item, value) => this.onPoint(event, value, item?.datum); // the library's own would be HTML
     const { view } = await embed(place, spec, { ...OPTIONS, config, tooltip });
     if (this.dead) return view.finalize();
@@ -195,27 +197,7 @@ function used(spec, found = new Set()) {
   return found;
 }
 
-// A legend above the picture that is wider than it: each entry gets its part, and is shortened to it.
-const [DASH, SQUARE, LETTER] = [26, 17, 4.9];
-function fitLegends(spec, width, words) {
-  const legends = [];
-  const look = (part) => {
-    if (!part || typeof part !== "object") return;
-    if (part.legend?.orient === "top" && part.scale?.domain) legends.push(part);
-    for (const [key, inner] of Object.entries(part)) if (key !== "datasets") look(inner);
-  };
-  look(spec);
-  for (const { legend, scale } of legends) {
-    const letters = scale.domain.map((label) => String(words[`label_${label}`] ?? `${label}${words[`mean_${label}`] ?? ""}`).length);
-    const symbol = legend.symbolType === "square" ? SQUARE : DASH;
-    const needed = (padding) => letters.reduce((sum, count) => sum + count * LETTER + symbol + padding, 0);
-    const room = width - 36; // beside the axis
-    if (needed(8) > room) Object.assign(legend, { columnPadding: 4, symbolSize: 60 });
-    if (needed(4) > room) legend.labelLimit = Math.max(room / letters.length - symbol - 4, 24);
-  }
-}
-
-function prepared(panel, width, height) {
+function prepared(panel, width, height, config) {
   const spec = structuredClone(panel.spec);
   spec.datasets = panel.datasets;
   if (sized(spec)) {
@@ -223,11 +205,11 @@ function prepared(panel, width, height) {
     spec.height = height;
     spec.autosize = { type: "fit", contains: "padding" };
   }
-  fitLegends(spec, width, panel.params ?? {});
+  const legends = fitLegends(spec, width, panel.params ?? {}, config);
   for (const param of spec.params ?? []) {
     if (param.name in (panel.params ?? {})) param.value = panel.params[param.name];
     if (param.name === "width") param.value = width;
     if (param.name === "height") param.value = height;
   }
-  return spec;
+  return { spec, legends };
 }

@@ -1,7 +1,7 @@
 // Runs against each other: what differs between them, their lines in one picture, or each in a column of its own.
 
 import { Cards } from "./card.js";
-import { el, write } from "./dom.js";
+import { el, nameIn, write } from "./dom.js";
 import { number } from "./format.js";
 import { Known } from "./known.js";
 import { ask } from "./net.js";
@@ -103,7 +103,9 @@ export class Compare {
 
   fillTable(answer) {
     const head = el("tr", {}, el("th"), ...answer.runs.map((run) => {
-      const title = el("th", { scope: "col" }, el("bdi", { text: run.name }), shared(answer.runs, run) && el("bdi", { class: "where", text: run.id }));
+      const name = el("bdi", { class: "run-name" });
+      nameIn(name, run.name);
+      const title = el("th", { scope: "col" }, name, shared(answer.runs, run) && el("bdi", { class: "where", text: run.id }));
       title.style.setProperty("--run", run.colour);
       return title;
     }));

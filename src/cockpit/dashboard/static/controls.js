@@ -40,7 +40,7 @@ export function showControls() {
   for (const key of Object.keys(CHOICES)) {
     for (const item of document.querySelectorAll(`#${key} button`)) item.setAttribute("aria-pressed", String(item.value === state[key]));
   }
-  write(byId("view-said"), [state.x === "time" ? "wall clock" : "", state.axis === "auto" ? "" : `${state.axis} x`, state.y === "auto" ? "" : `${state.y} y`]
+  write(byId("view-said"), [{ time: "wall clock", epoch: "epochs" }[state.x] ?? "", state.axis === "auto" ? "" : `${state.axis} x`, state.y === "auto" ? "" : `${state.y} y`]
     .filter(Boolean).join(", ") || "view");
   if (document.activeElement !== byId("smooth")) byId("smooth").value = state.smooth;
   write(byId("smooth-value"), state.smooth ? state.smooth.toFixed(2) : "off");

@@ -50,3 +50,13 @@ export function write(node, text) {
 }
 
 export const byId = (id) => document.getElementById(id);
+
+// A name that is too long loses its middle: runs of a sweep differ at the end.
+const [LONG, TAIL] = [16, 9];
+export function nameIn(node, name) {
+  if (node.title === name && node.firstChild) return;
+  node.title = name;
+  const letters = [...name];
+  const cut = letters.length > LONG ? letters.length - TAIL : letters.length;
+  node.replaceChildren(el("span", { class: "head", text: letters.slice(0, cut).join("") }), el("span", { text: letters.slice(cut).join("") }));
+}

@@ -32,4 +32,4 @@ export function ago(seconds) {
 }
 
 export const percent = (share) =>
-  share === null || share === undefined ? "–" : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+  share === null || share === undefined ? "–" : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)}%`;

@@ -1,13 +1,25 @@
-// A place on the common horizontal axis in words: a step, or a time since the run began.
+// A place on the common horizontal axis in words: a step, a time since the run began, or an epoch.
 
 import { whole } from "./format.js";
 import { state } from "./state.js";
 
-const SECOND = 1e6; // of the wall clock's axis
+const SECOND = 1e6; // of the wall clock's axis, and an epoch of the epochs'
 
-export const place = (at) => (state.x === "time" ? clock(at) : `step ${whole(at)}`);
+const WORDS = { step: ["step ", "steps ", whole], time: ["", "", clock], epoch: ["epoch ", "epochs ", epoch] };
 
-export const between = (low, high) => (state.x === "time" ? `${clock(low)} to ${clock(high)}` : `steps ${whole(low)} to ${whole(high)}`);
+export function place(at) {
+  const [one, , said] = WORDS[state.x];
+  return one + said(at);
+}
+
+export function between(low, high) {
+  const [, several, said] = WORDS[state.x];
+  return `${several}${said(low)} to ${said(high)}`;
+}
+
+function epoch(at) {
+  return String(Number((at / SECOND).toPrecision(3)));
+}
 
 function clock(at) {
   const seconds = at / SECOND;

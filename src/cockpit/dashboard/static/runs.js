@@ -1,6 +1,6 @@
 // The list of runs: state, last loss, sparkline, check boxes to overlay, a filter; a colour stays with its run.
 
-import { byId, el, svgElement, write } from "./dom.js";
+import { byId, el, nameIn, svgElement, write } from "./dom.js";
 import { ago, number, whole } from "./format.js";
 import { colourOf } from "./reading.js";
 import { manages, offer } from "./manage.js";
@@ -92,16 +92,6 @@ function fill(row, run, shared) {
   write(row.when, run.state === "running" ? "running" : run.state === "finished" ? ago(now - run.updated) : run.state);
   row.line.setAttribute("stroke", colour);
   row.line.setAttribute("points", sparkline(run.losses));
-}
-
-// A name that is too long loses its middle: runs of a sweep differ at the end.
-const [LONG, TAIL] = [16, 9];
-function nameIn(node, name) {
-  if (node.title === name && node.firstChild) return;
-  node.title = name;
-  const letters = [...name];
-  const cut = letters.length > LONG ? letters.length - TAIL : letters.length;
-  node.replaceChildren(el("span", { class: "head", text: letters.slice(0, cut).join("") }), el("span", { text: letters.slice(cut).join("") }));
 }
 
 // Linear or, for a loss that falls by decades, logarithmic.

@@ -8,7 +8,7 @@ const HABITS = ["axis", "smooth", "range", "mode", "y", "noise"];
 export const TABS = ["deck", "layers", "compare", "table", "findings", "details", "bench"];
 const SCALES = ["auto", "log", "linear"];
 const CHOICES = {
-  tab: TABS, axis: SCALES, y: SCALES, x: ["step", "time"], range: ["fixed", "auto"], mode: ["overlay", "side"], noise: ["band", "all"],
+  tab: TABS, axis: SCALES, y: SCALES, x: ["step", "time", "epoch"], range: ["fixed", "auto"], mode: ["overlay", "side"], noise: ["band", "all"],
 };
 const STEPS = ["runs", "tab", "panel"];
 const KEY = "cockpit";

@@ -1,6 +1,6 @@
 // All runs in a table that can be sorted: how they ended, what was logged, what they were started with.
 
-import { byId, el, write } from "./dom.js";
+import { byId, el, nameIn, write } from "./dom.js";
 import { ago, duration, number, whole } from "./format.js";
 import { colourOf } from "./reading.js";
 import { change, manages, remove } from "./manage.js";
@@ -70,7 +70,7 @@ export class Table {
 
   row(row, columns) {
     const check = el("input", { type: "checkbox", checked: state.runs.includes(row.id), "aria-label": `Show ${row.name}`, onchange: () => toggleRun(row.id) });
-    const open = el("button", { type: "button", class: "open-run", title: row.id, onclick: () => set({ runs: [row.id], tab: "deck", step: null }) }, el("bdi", { text: row.name }));
+    const open = el("button", { type: "button", class: "open-run", title: row.id, onclick: () => set({ runs: [row.id], tab: "deck", step: null }) }, named(row.name));
     const root = el("tr", { class: state.runs.includes(row.id) ? "chosen" : null, data: { run: row.id } }, el("td", { class: "check" }, check),
       el("th", { scope: "row", class: "name" }, open), ...columns.slice(1).map((column) => column.cell?.(row, this.now) ?? plain(column.of(row))));
     root.style.setProperty("--run", state.runs.includes(row.id) ? colourOf(row) : row.colour);
@@ -78,6 +78,12 @@ export class Table {
   }
 
   forget() {}
+}
+
+function named(name) {
+  const node = el("bdi", { class: "run-name" });
+  nameIn(node, name);
+  return node;
 }
 
 const said = (text, title = null) => el("td", { class: "number", text, title });

@@ -1,6 +1,6 @@
 // The top bar: which run, how it is, how far it is, what watching costs, and the lamps.
 
-import { byId, el, write } from "./dom.js";
+import { byId, el, nameIn, write } from "./dom.js";
 import { learnColours } from "./reading.js";
 import { duration, whole } from "./format.js";
 
@@ -56,7 +56,8 @@ function showOthers(heads) {
   if (told === others) return;
   others = told;
   byId("more-runs").replaceChildren(...named.map(([name, colour]) => {
-    const chip = el("bdi", { class: "coloured", text: name, title: name });
+    const chip = el("bdi", { class: "coloured run-name" });
+    nameIn(chip, name);
     chip.style.setProperty("--run", colour);
     return chip;
   }), rest > 0 ? `+ ${rest}` : "");

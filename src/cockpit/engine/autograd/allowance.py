@@ -1,11 +1,11 @@
 """What a tracked step may take: memory, samples, time. Everything that depends on them asks here.
 
-On a GPU, chunks may add ``SHARE`` to what training itself has allocated when it goes backwards. Where that is little,
-they may take ``LEAST``, or ``ROOMY`` where the device is nearly empty: small chunks make a small net wait for kernels.
-Contributions that are kept may take ``KEPT`` of it: they come layer by layer, and with each layer training lets go of
-more than that.
+At every moment, training and tracking together stay below the peak of training alone and ``share`` of it more, or
+``LEAST`` bytes more where that is less; and tracking takes at most half of what was free. On a GPU this is asked just
+before memory is taken: room grows as training lets go of what it has gone backwards through.
 """
 
+import sys
 from dataclasses import dataclass, field
 
 import torch
@@ -13,49 +13,63 @@ from torch import Tensor
 
 CHUNK_ON_CPU = 2**20  # elements of g_n that are formed at once: what is read several times should stay in the cache
 CHUNK_ON_GPU = 2**26
-KEPT_ON_CPU = 2**30  # bytes of factors that are kept until a step is over
+SMALLEST = 2**18  # so many are formed even where there is no room
 LEAST = 2**26  # bytes
-ROOMY = 2**29  # bytes, where the device has many times as much
-EMPTY = 16
 SHARE = 0.05
-KEPT = 0.125
 SHARE_OF_FREE = 0.5
 PASSES = 4  # tensors of the size of a chunk that a statistic may make
+SMALL = 2**20  # bytes that nobody is asked for
 
 
 @dataclass
 class Allowance:
     """Limits, and what the last steps took: samples of the next ones follow from it."""
 
-    memory: int | None = None  # bytes for factors that are kept and for chunks; None: by the device
+    limit: int | None = None  # bytes for chunks, and for factors that are kept; None: by the device
     samples: int | None = None  # of a batch, whose individual gradients are taken; None: as many as fit
     seconds: float | None = None  # for the statistics of a step
     seed: int = 0
+    share: float = SHARE
+    standing: int = field(default=0, init=False)  # bytes of ours that stay on the device from step to step
     held: int = field(default=0, init=False)  # bytes of factors that are kept now
-    _peak: int = field(default=0, init=False)  # bytes that training had allocated on a GPU
-    _free: int | None = field(default=None, init=False)  # bytes of it when the pass began: to ask takes long
-    _room: int | None = field(default=None, init=False)  # bytes for factors, where there is a limit for them
+    _peak: int = field(default=0, init=False)  # bytes that training alone takes on a GPU
+    _top: int = field(default=0, init=False)  # bytes that were ever allocated when our last pass was over
+    _end: int | None = field(default=None, init=False)  # bytes that may be allocated during this pass
+    _room: int | None = field(default=None, init=False)  # bytes for factors, where they did not fit
+    _crowded: bool = field(default=False, init=False)  # they did not fit in this step
     _needed: float = field(default=0.0, init=False)  # bytes for each sample, of the last steps
     _pace: float = field(default=0.0, init=False)  # seconds for each sample
     _drawn: int = field(default=0, init=False)
 
     def begin(self) -> None:
         """A step begins: nothing is held."""
-        self.held = 0
+        self.held, self._crowded = 0, False
 
     def enter(self, like: Tensor, vectors: int) -> None:
-        """A backward pass is about to run, with so many bytes of ours of the model's size on its device."""
+        """A backward pass is about to run, with so many bytes of ours on its device for this step only."""
+        if not on_gpu(like):
+            return
+        ours, now, top = vectors + self.standing, allocated(like), most_allocated(like)
+        seen = top if top > self._top else now  # higher than where our last pass left it: training went there alone
+        peak = max(seen - ours, now - ours - self.held)
+        if peak > 1.01 * self._peak:
+            self._peak, self._room = peak, None
+        self._end = min(self._peak + self._more(), now + int(SHARE_OF_FREE * free(like)))
+
+    def leave(self, like: Tensor, samples: int) -> None:
+        """The pass is over; so many samples' factors were held, or were too many to hold."""
         if on_gpu(like):
-            self._peak = max(self._peak, allocated(like) - vectors - self.held)
-            self._free = free(like)
-        self._room = self._limit(like)
+            self._top = most_allocated(like)
+        if samples and self.held:
+            self._needed = max(self._needed, self.held / samples)
 
     def elements(self, like: Tensor) -> int:
         """How many elements of g_n may be formed at once."""
         most = CHUNK_ON_GPU if on_gpu(like) else CHUNK_ON_CPU
-        if self.memory is None and not on_gpu(like):
+        if self.limit is None and not on_gpu(like):
             return most
-        return max(1, min(most, self._chunks(like) // (PASSES * max(4, like.dtype.itemsize))))
+        fitting = self._unused(like) // (PASSES * max(4, like.dtype.itemsize))
+        return min(most, max(fitting, 1 if self.limit is not None else SMALLEST))
 
     def choose(self, samples: int, kept: bool) -> Tensor | None:
         """Samples whose individual gradients are taken, drawn without replacement; None: all of them.
@@ -75,16 +89,13 @@ class Allowance:
         return torch.randperm(samples, generator=generator, device="cpu")[:most].sort().values
 
     def keep(self, tensors: list[Tensor]) -> bool:
-        """Whether there is room for these factors; if so, they count as held."""
-        if self._room is None:
-            self._room = self._limit(tensors[0])
-        self.held += sum(tensor.nbytes for tensor in tensors)
-        return self.held <= self._room
-
-    def kept(self, samples: int) -> None:
-        """A pass is over: what it needed for the factors of so many samples, whether they fitted or not."""
-        if samples and self.held:
-            self._needed = max(self._needed, self.held / samples)
+        """Whether there is room for these factors; they count as held, so that after a refusal others follow."""
+        size, like = sum(tensor.nbytes for tensor in tensors), tensors[0]
+        asked = self.limit is not None or not on_gpu(like) or size >= SMALL
+        if asked and not self._crowded and size > (unused := self._unused(like)):
+            self._crowded, self._room = True, self.held + max(0, unused)
+        self.held += size
+        return not self._crowded
 
     def spent(self, samples: int, seconds: float) -> None:
         """Statistics of so many samples took their time."""
@@ -93,32 +104,25 @@ class Allowance:
 
     def halve(self, like: Tensor) -> None:
         """The device ran out of memory."""
-        self.memory = max(1, self._limit(like) // 2)
+        self.limit = max(1, (self.limit or max(LEAST, self._unused(like))) // 2)
 
     def on_host(self, size: int, like: Tensor) -> bool:
-        """Whether a vector of so many bytes, which is read once a step, is to lie in the host's memory."""
-        return on_gpu(like) and size > max(LEAST, free(like) // EMPTY)
+        """Whether vectors of so many bytes, which are read once a step, are to lie in the host's memory."""
+        return on_gpu(like) and size > max(LEAST, int(self.share * max(self._peak, most_allocated(like))))
 
-    def _chunks(self, like: Tensor) -> int:
-        """Bytes for chunks and what is made of them."""
-        if self.memory is not None:
-            return self.memory
-        unused = self._unused(like)
-        least = ROOMY if unused > EMPTY * ROOMY else LEAST
-        return min(max(int(SHARE * self._peak), least), int(SHARE_OF_FREE * unused))
+    def _more(self) -> int:
+        return max(int(self.share * self._peak), LEAST)
 
     def _unused(self, like: Tensor) -> int:
-        if self._free is None:
-            self._free = free(like)
-        return self._free
-
-    def _limit(self, like: Tensor) -> int:
-        """Bytes for factors that are kept."""
-        if self.memory is not None:
-            return self.memory
+        """Bytes that may still be taken."""
+        if self.limit is not None:
+            return self.limit - self.held
         if not on_gpu(like):
-            return KEPT_ON_CPU
-        return min(max(int(KEPT * self._peak), LEAST), int(SHARE_OF_FREE * self._unused(like)))
+            return max(int(self.share * resident()), LEAST) - self.held
+        if self._end is None:
+            self.enter(like, 0)
+        assert self._end is not None
+        return self._end - allocated(like)
 
 
 def on_gpu(like: Tensor) -> bool:
@@ -128,7 +132,18 @@ def on_gpu(like: Tensor) -> bool:
 
 def allocated(like: Tensor) -> int:
     """Bytes that all tensors on a GPU take."""
-    return int(torch.cuda.memory_allocated(like.device))
+    return int(_stats(like)["current"])
+
+
+def most_allocated(like: Tensor) -> int:
+    """The most bytes that all tensors on a GPU ever took."""
+    return int(_stats(like)["peak"])
+
+
+def _stats(like: Tensor) -> dict[str, int]:
+    every = torch.cuda.memory_stats_as_nested_dict(like.device)
+    found: dict[str, int] = every["allocated_bytes"]["all"] if every else {"current": 0, "peak": 0}
+    return found
 
 
 def free(like: Tensor) -> int:
@@ -137,4 +152,14 @@ def free(like: Tensor) -> int:
     reserved = torch.cuda.memory_reserved(like.device)
     share = getattr(torch.cuda, "get_per_process_memory_fraction", None)
     allowed = int(total * share(like.device)) - reserved if share is not None else unused
-    return int(max(0, min(unused, allowed)) + reserved - torch.cuda.memory_allocated(like.device))
+    return int(max(0, min(unused, allowed)) + reserved - allocated(like))
+
+
+def resident() -> int:
+    """The most bytes of the host's memory that this process ever took; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size if sys.platform == "darwin" else size * 1024

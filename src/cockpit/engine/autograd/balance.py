@@ -52,7 +52,7 @@ def _signed(form: AnyForm, signs: Tensor) -> Tensor:
     if isinstance(form, Summed):
         return torch.stack([_signed(part, signs) for part in form.parts]).sum(0)
     if isinstance(form, Factored) and form.row.shape[1] == 1 and form.row.shape[3] == form.shape[0]:
-        row = form.row.reshape(-1, form.shape[0]) @ signs.to(form.row.dtype)  # [N T]
+        row = form.row.reshape(-1, form.shape[0]) @ _signs(form.shape[0], signs.device, form.row.dtype)  # [N T]
         return (row @ form.col.reshape(len(row), -1)).to(signs.dtype).mul_(form.factor)
     if isinstance(form, Factored) and form.row.shape[1] * form.row.shape[3] == form.shape[0]:
         row = form.row @ signs.to(form.row.dtype).view(form.row.shape[1], -1, 1)  # [N, G, T, 1]

@@ -174,20 +174,19 @@ class _Probe:
                 arrived[node, out] = self._sums(grad)
 
     def _sums(self, grad: Tensor) -> Sums:
-        squares = grad.detach().to(torch.promote_types(grad.dtype, torch.float32)).square()
         found: Sums = {}
         for option in candidates(tuple(grad.shape), self._samples, self._preferred):
-            layout = option.layout(tuple(grad.shape), self._samples)
-            assert layout is not None
-            found[option] = layout.sums(squares)
+            found[option] = option.squares(grad.detach(), self._samples)
         return found
 
     @staticmethod
     def _seed(source: Source, weights: Tensor) -> Tensor:
         place = source.device if source.device.type in ("cpu", "cuda") else torch.device("cpu")
         generator = torch.Generator(place).manual_seed(len(source.shape))
-        noise = torch.rand(source.shape, generator=generator, dtype=torch.float32, device=place) + 0.5
-        return weigh(noise, source.layout, weights).to(source.device, source.dtype)
+        dtype = source.dtype if source.dtype.is_floating_point else torch.float32
+        noise = torch.empty(source.shape, dtype=dtype, device=place).uniform_(0.5, 1.5, generator=generator)
+        source.layout.split(noise).mul_(weights.to(noise)[:, None])
+        return noise.to(source.device, source.dtype)
 
 
 def place_above(result: Result, samples: int, sources: Sequence[Source], preferred: int) -> Layout | None:
@@ -200,7 +199,7 @@ def place_above(result: Result, samples: int, sources: Sequence[Source], preferr
         here = [edge(result.node, result.output)]
         grads = torch.autograd.grad(here, places, [seed], retain_graph=True, allow_unused=True)
         pairs = zip(grads, sources, strict=True)
-        return [None if grad is None else source.layout.sums(grad.double().square()) for grad, source in pairs]
+        return [None if grad is None else source.layout.squares(grad) for grad, source in pairs]
 
     plain = sent(ones)
     if all(sums is None or not bool(sums.any()) for sums in plain):

@@ -17,7 +17,10 @@ from cockpit.layers.layout import Layout
 
 ROUNDS = 8  # how many operations on parameters alone may follow each other
 NO_SAMPLES = "no operation that uses it has a batch axis"
-MIXED = "a term of the loss uses it together with numbers of which samples may be a part"
+MIXED = (
+    "a term of the loss uses it with numbers that may be samples'; use pit.loss, or add a penalty's gradient after "
+    "backward()"
+)
 
 Slots = dict[Node, list[int]]  # operands of operations
 Asking = Callable[[list[Place]], Mapping[Place, Answer]]

@@ -26,7 +26,7 @@ CLOSED = {torch.float64: 1e-12}  # of the operator: what is left of an image is 
 CLOSED_ELSEWHERE = 1e-6
 ASYMMETRY = 1e-2  # of the operator, that products may have
 LEAST = 8  # products, however soon the residual is small
-SMALL = 0.02  # residual, in tolerances: at 0.1 one of 6,445 searches was off, by 0.3 %
+SMALL = 0.02  # residual, in tolerances: at 0.1 one of 6,445 searches was off, by 0.3%
 MIXTURE = (1 / 3, 1 / 2, 1.0)  # weights of the largest eigenvectors in the next start
 ROUNDING = (
     "the Hessian is lost in rounding errors: outputs or inputs are so large that second derivatives cancel; "

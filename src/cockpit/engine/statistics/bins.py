@@ -62,7 +62,7 @@ class Bins:
         return self._searched(values)
 
     def _searched(self, values: Tensor) -> Tensor:
-        return torch.bucketize(values.double(), inner_edges(self, values.device), right=True)
+        return torch.bucketize(values, edges_on(self, values.dtype, values.device), right=True)
 
     @cached_property
     def _guesses(self) -> bool:
@@ -97,7 +97,15 @@ class Bins:
         return radius, zero - 1 if len(edges) < len(inner) else zero, zero
 
 
-@cache  # never given up: a captured CUDA graph reads the edges at their address
-def inner_edges(bins: Bins, device: torch.device) -> Tensor:
-    """Return the inner edges on ``device``; the first call copies them there, so it must come before a capture."""
-    return torch.from_numpy(bins.edges[1:-1].copy()).to(device)
+def tally(place: Tensor, count: int) -> Tensor:
+    """How often each of 0, 1, ... count - 1 occurs; the host does not wait for a GPU."""
+    if place.is_cuda:
+        return torch.histc(place.int(), count, 0, count).long()
+    return torch.bincount(place.reshape(-1), minlength=count)
+
+
+@cache
+def edges_on(bins: Bins, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The inner edges in the precision of the values that are compared with them."""
+    edges = bins.thresholds if dtype is torch.float32 else bins.inner
+    return torch.tensor(edges, dtype=dtype, device="cpu").to(device)

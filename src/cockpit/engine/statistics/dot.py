@@ -1,14 +1,15 @@
 """<g_n, v>, [N], for a vector that lies beside the parameter under a name."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from math import prod
 
 import torch
 from torch import Tensor
+from torch.nn.functional import conv1d, conv2d, conv3d
 
 from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
-from cockpit.layers.forms import AnyForm, Factored, wide
+from cockpit.layers.forms import HALF, AnyForm, Convolved, Dense, Factored, Form, Indexed, Summed, wide
+from cockpit.layers.parts import products
 
 
 @cache
@@ -23,11 +24,11 @@ def dot(name: str) -> Statistic:
         return products.new_zeros(rows.samples).index_add_(0, rows.sample, products)
 
     def through_factors(form: AnyForm, at: At, elements: int) -> Shortcut | None:
-        """row_n^T V col_n: one product for all samples."""
-        if not isinstance(form, Factored):
+        """What the operation makes of the vector, times the gradient of its result; uses add up."""
+        parts = form.parts if isinstance(form, Summed) else (form,)
+        if isinstance(form, Dense | Indexed) or any(map(_better_formed, parts)):
             return None
-        operations = form.samples * form.row.shape[2] * prod(form.shape)
-        return Shortcut(operations, partial(_compute, form, at.vectors[name]))
+        return Shortcut(sum(map(products, parts)), partial(_compute, parts, at.vectors[name], elements))
 
     def stacked(g: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
         products: Tensor = torch.bmm(g, vectors[name].to(g.dtype)[..., None])
@@ -36,10 +37,43 @@ def dot(name: str) -> Statistic:
     return Statistic("dot", "sample", chunk, (name,), rows=rows, shortcut=through_factors, stacked=stacked)
 
 
-def _compute(form: Factored, vector: Tensor) -> Tensor:
+def _better_formed(part: Form) -> bool:
+    """A GPU forms g_n from halves on its tensor cores; a convolution with the vector needs single precision."""
+    return isinstance(part, Convolved) and part.response.is_cuda and part.response.dtype in HALF
+
+
+def _compute(parts: Sequence[Form], vector: Tensor, elements: int) -> Tensor:
+    return torch.stack([_of_part(part, vector, elements) for part in parts]).sum(0)
+
+
+def _of_part(part: Form, vector: Tensor, elements: int) -> Tensor:
+    if isinstance(part, Factored):
+        return _of_factors(part, vector)
+    if isinstance(part, Convolved):
+        return _of_convolution(part, vector.to(part.dtype).reshape(part.shape), elements)
+    if isinstance(part, Indexed):
+        along = (wide(part.value) * vector.reshape(part.shape[0], -1)[part.index]).sum(1)
+        return along.new_zeros(part.samples).index_add_(0, part.sample, along)
+    return wide(part.value).reshape(part.samples, -1) @ vector.to(part.dtype).reshape(-1)
+
+
+def _of_convolution(form: Convolved, weight: Tensor, elements: int) -> Tensor:
+    """The convolution of the signal with the vector, some samples at a time."""
+    spatial, images = weight.dim() - 2, form.signal.shape[1]
+    convolve = (conv1d, conv2d, conv3d)[spatial - 1]
+    step, parts = max(1, elements // max(form.signal[0].numel(), form.response[0].numel())), []
+    for begin in range(0, form.samples, step):
+        signal = wide(form.signal[begin : begin + step]).flatten(0, 1)
+        made = convolve(signal, weight, None, form.stride, form.padding, form.dilation, form.groups)
+        made = made.view(-1, images, *made.shape[1:])[tuple(map(slice, (None, *form.response.shape[1:])))]
+        parts.append((made * wide(form.response[begin : begin + step])).flatten(1).sum(1))
+    return torch.cat(parts) * form.factor
+
+
+def _of_factors(form: Factored, vector: Tensor) -> Tensor:
     row, col = form.row, form.col
     matrix = vector.to(form.dtype).reshape(row.shape[1], row.shape[3], col.shape[3])
-    if row.shape[3] > col.shape[3]:
+    if row.shape[3] < col.shape[3]:  # the product is to be the smaller one
         row, col, matrix = col, row, matrix.mT
     if len(matrix) == 1:  # all samples and positions are rows of one product
         found = _product(row.reshape(-1, row.shape[3]), matrix[0]).view(col.shape)

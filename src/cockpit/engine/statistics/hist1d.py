@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
-from cockpit.engine.statistics.bins import Bins
+from cockpit.engine.statistics.bins import Bins, edges_on, tally
 from cockpit.layers.forms import AnyForm, Factored, wide
 
 FEW = 6  # edges inside the range of the values up to which comparing is quicker than looking up
@@ -31,7 +31,7 @@ def hist1d(bins: Bins) -> Statistic:
 
     def by_signs(form: AnyForm, at: At, elements: int) -> Shortcut | None:
         """Signs of factors tell the bins of all products that are small."""
-        if not isinstance(form, Factored) or not form.outer:
+        if not isinstance(form, Factored) or not form.outer or form.row.is_cuda:
             return None
         operations = form.samples * (form.row.shape[3] + form.col.shape[3])
         return Shortcut(operations, partial(_of_outer_products, form, bins, elements))
@@ -64,12 +64,22 @@ def _of_outer_products(form: Factored, bins: Bins, elements: int) -> Tensor:
 
 def _counts(values: Tensor, bins: Bins) -> Tensor:
     """The same for each row: [rows, bins]."""
-    if values.numel() and not values.is_cuda:  # a GPU is asked once, by the other way
+    if values.is_cuda:
+        return _looked_up(values, bins)
+    if values.numel():
         low, high = torch.stack(torch.aminmax(values)).tolist()
         reached = bins.reached(low, high)
         if len(reached) <= FEW and low == low:
             return _compared(values, bins, reached)
     return _by_sign(values, bins)
+
+
+def _looked_up(values: Tensor, bins: Bins) -> Tensor:
+    """The bin of every value; the host waits for nothing."""
+    place = torch.bucketize(values, edges_on(bins, values.dtype, values.device), right=True, out_int32=True)
+    if len(values) > 1:
+        place += torch.arange(0, len(values) * bins.count, bins.count, dtype=place.dtype, device=place.device)[:, None]
+    return tally(place, len(values) * bins.count).view(len(values), bins.count)
 
 
 def _compared(values: Tensor, bins: Bins, reached: range) -> Tensor:
@@ -89,9 +99,8 @@ def _by_sign(values: Tensor, bins: Bins) -> Tensor:
     """Most values are small: their sign decides; only what lies beyond the first edges is looked up."""
     radius, below, above = bins.near_zero
     row, place = torch.nonzero(values.abs() >= radius, as_tuple=True)
-    found = torch.bincount(row * bins.count + bins.index(values[row, place]), minlength=len(values) * bins.count).view(
-        len(values), bins.count
-    )
+    beyond = tally(row * bins.count + bins.index(values[row, place]), len(values) * bins.count)
+    found = beyond.view(len(values), bins.count)
     inside = values.shape[1] - found.sum(1)
     negative = torch.count_nonzero(values < 0, dim=1) - found[:, :above].sum(1)
     found[:, below] += negative

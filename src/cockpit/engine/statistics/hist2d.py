@@ -2,11 +2,10 @@
 
 from functools import cache
 
-import torch
 from torch import Tensor
 
 from cockpit.engine.statistics._base import At, Rows, Statistic
-from cockpit.engine.statistics.bins import Bins
+from cockpit.engine.statistics.bins import Bins, tally
 
 
 @cache
@@ -16,7 +15,7 @@ def hist2d(gradient: Bins, parameter: Bins) -> Statistic:
 
     def counts(g: Tensor, beside: Tensor) -> Tensor:
         place = gradient.index(g) * parameter.count + beside
-        return torch.bincount(place.reshape(-1), minlength=shape[0] * shape[1]).view(shape)
+        return tally(place, shape[0] * shape[1]).view(shape)
 
     def chunk(g: Tensor, at: At) -> Tensor:
         return counts(g, parameter.index(at.parameter))
@@ -25,8 +24,8 @@ def hist2d(gradient: Bins, parameter: Bins) -> Statistic:
         beside = parameter.index(at.parameter)
         touched = rows.beside(beside)
         found = counts(rows.value, touched)
-        everywhere = torch.bincount(beside.reshape(-1), minlength=shape[1]) * rows.samples
-        found[gradient.near_zero[2]] += everywhere - torch.bincount(touched.reshape(-1), minlength=shape[1])
+        everywhere = tally(beside, shape[1]) * rows.samples
+        found[gradient.near_zero[2]] += everywhere - tally(touched, shape[1])
         return found
 
     return Statistic("hist2d", "total", chunk, (gradient, parameter), rows=rows)

@@ -4,12 +4,13 @@ On a CPU a running sum of single precision loses four digits over millions of te
 in single precision, the rows in double. A GPU sums in a tree. Short vectors are asked for together.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 ROW = 8192
+AT_ONCE = 2**25  # bytes of differences
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -28,7 +29,11 @@ def square_rows(matrix: Tensor) -> Tensor:
 
 def square_norm(vector: Tensor) -> Tensor:
     """||v||^2, on the vector's device."""
-    return square_rows(_plain(vector).reshape(1, -1))[0]
+    vector = _plain(vector)
+    if vector.dtype not in HALF and _sums_well(vector, vector.numel()):
+        norm: Tensor = torch.linalg.vector_norm(vector)
+        return norm.double().square()
+    return square_rows(vector.reshape(1, -1))[0]
 
 
 def square_norms(vectors: Sequence[Tensor]) -> Tensor:
@@ -45,21 +50,31 @@ def square_norms(vectors: Sequence[Tensor]) -> Tensor:
 
 
 def square_distances(ends: Sequence[Tensor], starts: Sequence[Tensor]) -> Tensor:
-    """||v - w||^2 of each pair, [P], on the device of the first; long ones are subtracted one after the other."""
-    return torch.stack(list(_lengths_between(ends, starts))).double().square()
+    """||v - w||^2 of each pair, [P], on the device of the first; a few are subtracted at once."""
+    found = []
+    for some in _handfuls(ends):
+        here = [ends[k] for k in some]
+        there = [starts[k].to(ends[k].device, non_blocking=True) for k in some]
+        found.append(square_norms(torch._foreach_sub(here, there)).to(ends[0].device))
+    return torch.cat(found)
 
 
-def _lengths_between(ends: Sequence[Tensor], starts: Sequence[Tensor]) -> Iterable[Tensor]:
-    for v, w in zip(ends, starts, strict=True):
-        difference = v - w.to(v.device)
-        if _sums_well(difference, difference.numel()) and difference.dtype not in HALF:
-            yield torch.linalg.vector_norm(difference).to(ends[0].device)
-        else:
-            yield square_norm(difference).sqrt().to(ends[0].device)
+def _handfuls(vectors: Sequence[Tensor]) -> Iterator[list[int]]:
+    """Neighbours that take at most ``AT_ONCE`` bytes together, or one."""
+    some, size = list[int](), 0
+    for k, vector in enumerate(vectors):
+        if some and size + vector.nbytes > AT_ONCE:
+            yield some
+            some, size = [], 0
+        some.append(k)
+        size += vector.nbytes
+    if some:
+        yield some
 
 
 def _plain(vector: Tensor) -> Tensor:
-    return (vector.to_dense() if vector.is_sparse else vector).detach()
+    vector = vector.to_dense() if vector.is_sparse else vector
+    return vector.detach() if vector.requires_grad else vector
 
 
 def _sums_well(tensor: Tensor, terms: int) -> bool:

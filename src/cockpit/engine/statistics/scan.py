@@ -10,6 +10,7 @@ from cockpit.engine.statistics._base import At, Place, Rows, Statistic
 from cockpit.layers.forms import AnyForm, Convolved, Indexed, Scratch, Summed
 from cockpit.layers.parts import cut, products
 
+FEW_ROWS = 64  # rows of a parameter, of all samples at once, that are worth a chunk
 READ = 8  # an element of g_n that is read takes as long as so many multiplications
 
 Found = dict[Statistic, Tensor]
@@ -59,14 +60,15 @@ def tiles(form: AnyForm, elements: int) -> Iterator[tuple[slice, Place, Tensor]]
         yield from _whole(form, max(1, elements // max(1, size)), ...)
         return
     rows, inner = form.shape[0], max(1, size // form.shape[0])
-    step = max(1, elements // inner)
+    together = form.samples if form.samples * inner * FEW_ROWS <= elements else 1
+    step = max(1, elements // (inner * together))
     for begin in range(0, rows, step):
         place = slice(begin, min(begin + step, rows))
         part = cut(form, place.start, place.stop)
         if part is None:
             yield from _whole(form, 1, ...)
             return
-        yield from _whole(part, 1, place)
+        yield from _whole(part, together, place)
 
 
 def _whole(form: AnyForm, step: int, place: Place) -> Iterator[tuple[slice, Place, Tensor]]:

@@ -9,6 +9,7 @@ from cockpit.engine.statistics._base import At, Statistic
 from cockpit.engine.statistics.scan import Found
 
 SMALL = 2**14  # elements of a parameter; more keep a device busy by themselves
+AT_ONCE = 2**21  # elements of g_n of several parameters
 
 
 def scan_together(g: Tensor, wanted: Sequence[Statistic], at: Sequence[At]) -> list[Found]:

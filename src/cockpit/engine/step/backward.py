@@ -19,7 +19,7 @@ from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
 from cockpit.engine.autograd.walk import Contribution, Walk
 from cockpit.engine.curvature.second_order import Curvature
 from cockpit.engine.needs import LINE, LOSSES, Diagonal, Need, per_sample
-from cockpit.engine.statistics.together import SMALL
+from cockpit.engine.statistics.together import AT_ONCE, SMALL
 from cockpit.engine.step import curvature, shares
 from cockpit.engine.step.reduction import Reduction, Vectors, curvature_name
 from cockpit.engine.step.settings import Settings
@@ -159,7 +159,7 @@ class Backward:
             if isinstance(need, Diagonal) and isinstance(estimates, list)
         }
         reduction = Reduction(self.needs, self.settings.allowance, line, diagonals)
-        self._vectors = sum(vector.nbytes for vector in line.values())
+        self._vectors = sum(vector.nbytes for vector in line.values() if vector.is_cuda)
         if sure:
             self._reduction, self._lasting = reduction, LINE in self.needs
         else:
@@ -235,7 +235,7 @@ class Backward:
         """Put a small parameter aside until there are more of its shape."""
         group = self._small.setdefault((value.shape, value.dtype, value.device), [])
         group.append((name, value, data))
-        if len(group) * value.numel() >= self.settings.allowance.elements(value) // 4:
+        if len(group) * value.numel() >= AT_ONCE:
             self._take_together(group)
 
     def _take_together(self, group: list[tuple[str, Tensor, Tensor]]) -> None:
@@ -308,8 +308,8 @@ class Backward:
         if reduction is not None:
             found.elements = reduction.kept
             self.settings.allowance.spent(found.seen, found.seconds)
-        if self._lasting:
-            self.settings.allowance.kept(found.held)
+        allowance = self.settings.allowance
+        allowance.leave(next(iter(self.parameters.values()), found.loss), found.held if self._lasting else 0)
         return found
 
 

@@ -17,15 +17,24 @@ class Motion:
         """Whether a step is under way."""
         return bool(self._before)
 
-    def mark(self, parameters: Mapping[str, Tensor]) -> None:
-        """The optimizer is about to step."""
-        self._before = {name: theta.detach().clone() for name, theta in parameters.items()}
+    def mark(self, parameters: Mapping[str, Tensor], on_host: bool = False) -> None:
+        """The optimizer is about to step; ``on_host``: the device has no room for a copy."""
+        thetas = [theta.detach() for theta in parameters.values()]
+        copies = [theta.cpu() for theta in thetas] if on_host else torch._foreach_mul(thetas, 1.0)
+        self._before = dict(zip(parameters, copies, strict=True))
 
     def take(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The optimizer has stepped: the update, in the place of the copies."""
         before, self._before = self._before, {}
-        moved = {name: (parameters[name].detach(), start) for name, start in before.items() if name in parameters}
-        return {name: torch.sub(now, start, out=start) for name, (now, start) in moved.items()}
+        before = {name: start for name, start in before.items() if name in parameters}
+        now, starts = [parameters[name].detach() for name in before], list(before.values())
+        if any(theta.device != start.device for theta, start in zip(now, starts, strict=True)):
+            moved = [(theta - start.to(theta.device)).cpu() for theta, start in zip(now, starts, strict=True)]
+            return dict(zip(before, moved, strict=True))
+        if starts:
+            torch._foreach_sub_(starts, now)
+            torch._foreach_neg_(starts)
+        return before
 
     def forget(self) -> None:
         """The step was never taken."""

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from cockpit.core.errors import Undefined
+from cockpit.core.record import percent
 from cockpit.engine.autograd.balance import noise_of
 from cockpit.engine.curvature.lanczos import Eigenpair
 from cockpit.engine.curvature.second_order import ACCUMULATED
@@ -88,9 +89,12 @@ class Observation(Prepared):
         unbalanced = [name for name, kept in zip(self._candidates, self._balanced, strict=True) if not kept]
         return missing | dict.fromkeys(unbalanced, UNBALANCED)
 
-    def covered(self) -> list[str]:
-        """Parameters with individual gradients."""
-        return self.names
+    @cached_property
+    def coverage(self) -> float:
+        """Share of all parameter elements that the individual gradients are of."""
+        missing = self.uncovered
+        left_out = sum(size for name, size in self.sizes.items() if name in missing)
+        return 1 - left_out / max(1, sum(self.sizes.values()))
 
     def rows(self, key: Need) -> Numeric:
         """Numbers of the covered parameters (:attr:`names`), one row for each."""
@@ -227,6 +231,9 @@ class Observation(Prepared):
         if key == START and START not in self.numbers and any(found.crowded for found in self.passes):
             raise Undefined(NO_ROOM)
         losses, slopes, size = self.losses, self.total(key) / length, self.batch_size
+        if self.uncovered:
+            share = percent(self.coverage)
+            raise Undefined(f"it needs individual gradients of all elements; {share} have them, see explain()")
         if len(slopes) < 2:
             raise Undefined("a batch of one sample has no variance")
         seen, typical = float(losses.mean()), float(np.abs(losses).mean())

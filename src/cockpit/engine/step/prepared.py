@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,13 +19,14 @@ from cockpit.engine.needs import (
     Trace,
     per_sample,
 )
-from cockpit.engine.statistics.lengths import square_distances, square_norm, square_norms
+from cockpit.engine.statistics.lengths import square_distances, square_norms
+from cockpit.engine.statistics.together import SMALL
 from cockpit.engine.step.backward import Pass, mean_of
 from cockpit.engine.step.line import Line
 from cockpit.engine.step.numbers import Key, Numbers
 from cockpit.engine.step.reduction import Reduction, Vectors, curvature_name, stacked
 from cockpit.engine.step.settings import Settings
-from cockpit.layers.forms import AnyForm, Dense, scale
+from cockpit.layers.forms import AnyForm, Dense, scale, wide
 
 LOSS = "loss"
 START = "start"  # <g_n, update>
@@ -91,7 +93,7 @@ class Prepared:
             self._reduce(needs, line or {})
 
     def _put_lengths(self, key: Key, vectors: Vectors) -> None:
-        squares = {name: square_norm(vector) for name, vector in vectors.items()}
+        squares = dict(zip(vectors, square_norms(list(vectors.values())), strict=True))
         zero = torch.zeros_like(next(iter(squares.values())))
         self.numbers.put(key, torch.stack([squares.get(name, zero) for name in self.all_names]))
 
@@ -107,9 +109,10 @@ class Prepared:
         for key, tensor in stacked(rows).items():
             self.numbers.put(key, tensor)
         factor = self.batch_size / self.loss_scale
-        off = [torch.stack([f.off[n].double() for f in self.passes if n in f.off]).sum() for n in self._candidates]
-        if off:
-            self.numbers.put(OFF, torch.stack(off) * factor)
+        if self._candidates:
+            zero = next(iter(self.parameters.values())).new_zeros(())
+            off = [torch.stack([found.off.get(name, zero) for name in self._candidates]) for found in self.passes]
+            self.numbers.put(OFF, torch.stack(off).double().sum(0) * factor)
 
     def _of_parameter(self, reduction: Reduction, name: str) -> dict[Need, Tensor]:
         parts = [self._scaled(found, name) for found in self.passes]
@@ -148,13 +151,29 @@ class Prepared:
         self.numbers.put(UPDATE, square_norms(list(update.values())))
         if leaving and self._candidates and not self.flaw:
             self.directions = {name: update[name] for name in self._candidates if name in update}
-            reduction, rows = Reduction(frozenset(), self.settings.allowance), []
-            for name, vector in self.directions.items():
-                if any(name in found.off and name not in found.forms for found in self.passes):
-                    return  # what samples contributed to it did not fit
+            if any(name in found.off and name not in found.forms for found in self.passes for name in self.directions):
+                return  # what samples contributed to it did not fit
+            rows = self._along(self.directions)
+            self.numbers.put(START, torch.stack([rows[name] for name in self.directions]))
+
+    def _along(self, vectors: Vectors) -> Vectors:
+        """<g_n, v> of each parameter, [B]; small ones of one shape together."""
+        reduction, rows = Reduction(frozenset(), self.settings.allowance), dict[str, Tensor]()
+        small: dict[Any, list[tuple[str, Tensor]]] = {}
+        for name, vector in vectors.items():
+            form = self.passes[0].forms.get(name) if len(self.passes) == 1 else None
+            if isinstance(form, Dense) and form.size <= SMALL:
+                small.setdefault((form.value.shape, form.value.dtype, vector.device), []).append((name, form.value))
+            else:
                 parts = [self._scaled(found, name) for found in self.passes]
-                rows.append(reduction.along(parts, self.parameters[name], vector))
-            self.numbers.put(START, torch.stack(rows))
+                rows[name] = reduction.along(parts, self.parameters[name], vector)
+        for group in small.values():
+            names, values = zip(*group, strict=True)
+            g = wide(torch.stack(values)).flatten(2) if values[0].dim() > 1 else wide(torch.stack(values))[..., None]
+            beside = torch.stack([vectors[name].reshape(-1) for name in names]).to(g)
+            found = torch.bmm(g, beside[..., None]).squeeze(2) * (self.batch_size / self.loss_scale)
+            rows |= zip(names, found.unbind(0), strict=True)
+        return rows
 
     def release(self) -> None:
         """The step is over: let go of everything but the numbers."""

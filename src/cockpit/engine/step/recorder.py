@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from cockpit.core.errors import why
@@ -101,8 +102,9 @@ class Recorder:
         return self.retain
 
     def alone(self) -> bool:
-        """Whether autograd may run on this thread."""
-        return False
+        """Whether autograd may run on this thread: handing Python over to its own and back takes longer than hooks."""
+        devices = {parameter.device for parameter in self.parameters.values()}
+        return self._backward is not None and len(devices) == 1 and not torch.distributed.is_initialized()
 
     def detach(self) -> None:
         """Remove them."""

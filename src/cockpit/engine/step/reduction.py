@@ -107,7 +107,7 @@ class Reduction:
         vectors: dict[Any, Tensor] = {MEAN: mean}
         vectors |= {key: diagonal[name] for key, diagonal in self.diagonals.items() if name in diagonal}
         if self.line:
-            vectors[LINE] = self.line[name] if name in self.line else torch.zeros_like(mean)
+            vectors[LINE] = self.line[name].to(mean.device) if name in self.line else torch.zeros_like(mean)
         return At(parameter.detach(), vectors, size)
 
     def _numbers(self, name: str, found: Found) -> dict[Need, Tensor]:
@@ -120,7 +120,7 @@ class Reduction:
     def along(self, parts: Sequence[AnyForm], parameter: Tensor, vector: Tensor) -> Tensor:
         """<g_n, v>, [B]."""
         along = dot(UPDATED)
-        at = At(parameter.detach(), {UPDATED: vector})
+        at = At(parameter.detach(), {UPDATED: vector.to(parameter.device)})
         found: Found = scan_all(parts, [along], at, self.allowance.elements(parameter))
         return found[along]
 

@@ -28,7 +28,7 @@ COVERTYPE = File(
 
 
 def covertype(place: Place, variant: Variant) -> Splits:
-    """80 % training, 10 % validation, 10 % test, drawn once by a fixed seed; numeric columns standardised."""
+    """80% training, 10% validation, 10% test, drawn once by a fixed seed; numeric columns standardised."""
     (path,) = fetch(place, "covertype", [COVERTYPE])
     table = read_table(path)
     order = np.random.RandomState(42).permutation(len(table))

@@ -61,7 +61,7 @@ def compared_seeds(cell: Cell) -> dict[int, float]:
 
 
 def paired(differences: Sequence[float]) -> tuple[float, tuple[float, float], float]:
-    """Mean, 99.8 % interval and two-sided p of differences between pairs."""
+    """Mean, 99.8% interval and two-sided p of differences between pairs."""
     n = len(differences)
     mean = math.fsum(differences) / n
     error = math.hypot(*(one - mean for one in differences)) / math.sqrt((n - 1) * n)

@@ -351,7 +351,7 @@ def _notes(cells: Iterable[Cell], published: bool) -> list[str]:
 
 
 def _gain(one: Usual | None) -> str:
-    return MISSING if one is None else f"{100 * one.median:+.1f} % ({100 * one.lower:+.1f} to {100 * one.upper:+.1f})"
+    return MISSING if one is None else f"{100 * one.median:+.1f}% ({100 * one.lower:+.1f} to {100 * one.upper:+.1f})"
 
 
 def _number(metric: str, value: float | None) -> str:
@@ -364,7 +364,7 @@ def _best(metric: str, values: Iterable[float | None]) -> float | None:
 
 
 def _share(value: float | None) -> str:
-    return MISSING if value is None else f"{100 * value:.0f} %"
+    return MISSING if value is None else f"{100 * value:.0f}%"
 
 
 def _place(cell: Cell) -> str:

@@ -37,7 +37,7 @@ def winners(reading: Reading) -> list[Winner]:
 
 
 def edges(axes: Mapping[str, Axis], hyperparameters: Mapping[str, Any]) -> list[str]:
-    """The hyperparameters that lie within 5 % of an edge of their interval, in the scale that is searched."""
+    """The hyperparameters that lie within 5% of an edge of their interval, in the scale that is searched."""
     found = []
     for name, axis in axes.items():
         if axis.kind in ("choice", "fixed") or axis.high <= axis.low:
