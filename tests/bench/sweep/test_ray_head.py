@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,6 +61,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     found = Cluster()
     monkeypatch.setattr(engines, "import_module", lambda name: found)
     monkeypatch.setattr(engines, "PATIENCE", 0.1)
+    monkeypatch.setattr(engines, "_guard", lambda head, ended: None)
     yield found
     found.head.close()
 
@@ -97,3 +99,26 @@ def test_a_machine_that_dies(cluster: Cluster, tmp_path: Path, name: str) -> Non
     assert (news.number, news.over, news.died) == (7, False, "its machine: it died.")
     engine.close()
     assert not cluster.cancelled
+
+
+def test_a_sweep_that_waits_for_a_head_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Ended(Exception):
+        pass
+
+    def end(code: int) -> None:
+        raise Ended(code)
+
+    monkeypatch.setattr(engines.os, "_exit", end)
+    monkeypatch.setattr(engines, "PATIENCE", 0.01)
+    monkeypatch.setattr(engines, "GONE", 0.0)
+    monkeypatch.setattr(engines, "SPARE", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        head = "{}:{}".format(*server.getsockname())
+    with pytest.raises(Ended, match="3"):
+        engines._guard(head, threading.Event())
+    assert f"Error: the Ray cluster at {head} does not answer" in capsys.readouterr().err
+    over = threading.Event()
+    over.set()
+    engines._guard(head, over)  # a sweep that has ended is left alone

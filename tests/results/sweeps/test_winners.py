@@ -15,7 +15,7 @@ from cockpit.results.sweeps.reading import Reading, read
 from cockpit.results.sweeps.runs import Spec
 from cockpit.results.sweeps.spaces import axes
 from cockpit.results.sweeps.winners import edges, winners
-from cockpit.results.sweeps.words import number
+from cockpit.results.tables import number
 
 
 @pytest.mark.parametrize(

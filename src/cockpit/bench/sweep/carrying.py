@@ -12,6 +12,7 @@ from cockpit.bench import importing
 from cockpit.bench.listing import data_there
 from cockpit.bench.sweep import study as studies
 from cockpit.bench.sweep.changes import changes
+from cockpit.bench.sweep.engine import INCOMPLETE
 from cockpit.bench.sweep.engines import PARCELS, check, cores, started
 from cockpit.bench.sweep.living import held
 from cockpit.bench.sweep.making import Context, variant_of
@@ -29,7 +30,7 @@ from cockpit.results.sweeps.status import Count, count, nominal, seconds_left, s
 from cockpit.results.sweeps.store import NAME, Row, Store, create
 from cockpit.store.lock import Busy
 
-COMPLETE, FAILURES, INCOMPLETE, LIVING, STOPPED = 0, 1, 3, 4, 130
+COMPLETE, FAILURES, LIVING, STOPPED = 0, 1, 4, 130
 BYTES = 4000  # of a run, if nothing is known
 
 

@@ -10,6 +10,8 @@ from cockpit.bench.sweep.work import Worker
 from cockpit.results.sweeps.runs import Spec
 from cockpit.results.sweeps.store import Entry
 
+INCOMPLETE = 3  # exit code of a sweep that has ended too early
+
 
 @dataclass(frozen=True, slots=True)
 class Parcel:

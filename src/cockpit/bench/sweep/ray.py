@@ -2,6 +2,8 @@
 
 import os
 import socket
+import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,14 +11,14 @@ from importlib import import_module
 from typing import Any
 
 from cockpit.bench.sweep import remote
-from cockpit.bench.sweep.engine import News, Parcel
+from cockpit.bench.sweep.engine import INCOMPLETE, News, Parcel
 from cockpit.bench.sweep.making import Context
 from cockpit.core.errors import CockpitError
 
 RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"  # seconds without the head after which Ray ends a process
 GONE = max(float(os.environ.get(RECONNECT, 60)) - 25, 5.0)  # seconds after which a sweep ends by itself, and says so
 PATIENCE = 2.0  # seconds for its answer
-AGAIN = "what has ended is kept, the same command goes on when there is one"
+SPARE = 5.0  # seconds more for a sweep that waits for Ray
 
 
 class Ray:
@@ -49,7 +51,8 @@ class Ray:
         self._out: dict[Any, int] = {}
         self._head = str(ray.get_runtime_context().gcs_address)
         self._seen = self._looked = time.monotonic()  # when the cluster was last there, and when that was asked
-        self._lost = False
+        self._ended = threading.Event()
+        threading.Thread(target=_guard, args=(self._head, self._ended), daemon=True).start()
 
     def send(self, parcel: Parcel) -> None:
         """See :class:`Engine`."""
@@ -66,24 +69,22 @@ class Ray:
 
     def close(self) -> None:
         """See :class:`Engine`."""
-        for reference in () if self._lost else self._out:  # a head that is gone would be waited for
+        for reference in () if self._ended.is_set() else self._out:  # a head that is gone would be waited for
             self._ray.cancel(reference, force=True)
+        self._ended.set()
         self._ray.shutdown()
 
     def _look(self) -> None:
         """Raise an error where the cluster has been gone for a while: Ray itself waits, or ends without a word."""
         self._looked = time.monotonic()
-        host, _, port = self._head.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
-            gone = "has no machine left" if not self._ray.cluster_resources().get("CPU") else None
-        except OSError as error:
-            gone = f"does not answer: {error}"
+        gone = _answer(self._head)
+        if gone is None and not self._ray.cluster_resources().get("CPU"):
+            gone = "has no machine left"
         if gone is None:
             self._seen = time.monotonic()
         elif time.monotonic() - self._seen > GONE:
-            self._lost = True
-            raise CockpitError(f"the Ray cluster at {self._head} {gone}; {AGAIN}")
+            self._ended.set()
+            raise CockpitError(_told(self._head, gone))
 
     def _taken(self, reference: Any) -> News:
         number, errors = self._out.pop(reference), self._ray.exceptions
@@ -93,3 +94,30 @@ class Ray:
             return News(number, died=str(error).splitlines()[0])
         except (errors.NodeDiedError, errors.LocalRayletDiedError, errors.ObjectLostError) as error:
             return News(number, died=f"its machine: {str(error).splitlines()[0]}")
+
+
+def _answer(head: str) -> str | None:
+    """What is wrong with the cluster's head; None where it answers."""
+    host, _, port = head.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+    except OSError as error:
+        return f"does not answer: {error}"
+    return None
+
+
+def _told(head: str, gone: str) -> str:
+    return f"the Ray cluster at {head} {gone}; what has ended is kept, the same command goes on when there is one"
+
+
+def _guard(head: str, ended: threading.Event) -> None:
+    """End this process where a call of Ray waits for a head that is gone: Ray would, and as if all were well."""
+    seen = time.monotonic()
+    while not ended.wait(PATIENCE):
+        gone = _answer(head)
+        if gone is None:
+            seen = time.monotonic()
+        elif time.monotonic() - seen > GONE + SPARE:
+            sys.stderr.write(f"Error: {_told(head, gone)}\n")
+            sys.stderr.flush()
+            os._exit(INCOMPLETE)

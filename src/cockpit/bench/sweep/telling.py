@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sized
 from typing import Any
 
-from cockpit.results.sweeps.words import number
+from cockpit.results.tables import number
 
 
 def lines(told: dict[str, Any]) -> str:

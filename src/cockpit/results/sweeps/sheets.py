@@ -13,8 +13,7 @@ from cockpit.results.sweeps.comparisons import Comparison
 from cockpit.results.sweeps.gains import Usual
 from cockpit.results.sweeps.report import Report
 from cockpit.results.sweeps.stability import Tried
-from cockpit.results.sweeps.words import number
-from cockpit.results.tables import MISSING, shown
+from cockpit.results.tables import MISSING, number, shown
 
 MARKS = {DRIFTING: "*", IMPOSSIBLE: "**"}  # of published figures
 MET = "="  # a published figure that is met to the last printed digit

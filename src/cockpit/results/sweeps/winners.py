@@ -11,7 +11,7 @@ from cockpit.results.sweeps.plan import ONESHOT
 from cockpit.results.sweeps.reading import Reading
 from cockpit.results.sweeps.selection import Chosen
 from cockpit.results.sweeps.spaces import Axis
-from cockpit.results.sweeps.words import number
+from cockpit.results.tables import number
 
 USUAL = 42  # the first seed of `bench run --seeds`
 EDGE = 0.05  # of a box, in the scale that is searched

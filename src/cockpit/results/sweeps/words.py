@@ -1,20 +1,10 @@
 """Wrong words, and the right ones beside them."""
 
-import math
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
 FEW = 16  # words that are all listed
-
-
-def number(value: Any) -> str:
-    """A value with three digits; of what is just below 1 three digits of what it lacks."""
-    if not isinstance(value, float):
-        return str(value)
-    if 0.9 < value < 1:
-        return f"{value:.{1 - math.floor(math.log10(1 - value))}f}".rstrip("0")
-    return f"{value:.3g}"
 
 
 def told(value: Any, known: Iterable[str], more: str = "") -> str:
