@@ -245,6 +245,11 @@ def test_samples_that_are_no_number(samples: Any) -> None:
     refused_option(("samples", "2 or more"), samples=samples)
 
 
+@pytest.mark.parametrize("memory", [0, -0.1, 1.5, True, "5%", float("nan")])
+def test_a_share_of_memory_that_is_none(memory: Any) -> None:
+    refused_option(("memory", "0.05"), memory=memory)
+
+
 # ---- the paper's face
 
 

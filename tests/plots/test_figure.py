@@ -50,6 +50,16 @@ def test_half_a_character_in_a_name_is_spelled_out() -> None:
     assert "odd\\ud800" in texts(draw(deck([source]), format="svg"))
 
 
+def test_panels_in_columns_of_a_size() -> None:
+    panels = deck([run()])[:5]
+    (grid,) = page(panels, "five", (), 4, (100, 50))["vconcat"]
+    assert grid["columns"] == 4
+    assert len(grid["concat"]) == 5
+    assert {(one["width"], one["height"]) for one in grid["concat"]} == {(100, 50)}
+    assert page(panels, "five", ())["vconcat"][0]["columns"] == 2  # the deck, where nothing is asked for
+    assert "five" in texts(draw(panels[:1], "five", format="svg", columns=1))
+
+
 def test_panels_of_one_s_own() -> None:
     panels = deck([run()])[:2]
     written = texts(draw(panels, "both", [("a", "#000000")], "svg"))

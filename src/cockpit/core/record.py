@@ -7,6 +7,7 @@ from cockpit.core.kinds import Kind
 
 _NO_DETAILS: Mapping[str, Any] = {}
 COVERED = "covered"  # the detail of a value that is of a part of the model: its share of all parameter elements
+PROCESS = "process"  # the detail of a value that is of the samples of one of several processes: which one
 
 
 class Record(NamedTuple):

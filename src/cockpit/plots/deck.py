@@ -7,7 +7,7 @@ import numpy as np
 
 from cockpit.core.finite import WAITING
 from cockpit.core.kinds import Kind
-from cockpit.core.record import COVERED
+from cockpit.core.record import COVERED, PROCESS
 from cockpit.core.recorded import SUMMED
 from cockpit.core.source import Source, Steps, Values
 
@@ -43,6 +43,7 @@ class Row:
     counted: Counted | None = None
     undefined: Mapping[str, list[int]] = field(default_factory=dict)  # reason: steps
     covered: float = 1.0  # the smallest share of all elements that a value is of
+    process: str | None = None  # the process whose samples the values are of
 
     @property
     def over(self) -> bool:
@@ -77,7 +78,8 @@ def deck(source: Source) -> list[Group]:
 def row(source: Source, name: str) -> Row:
     """Read one quantity."""
     shares = source.detail(name, COVERED).defined().values
-    return replace(_row(source, name), covered=float(shares.min(initial=1.0)))
+    found = _row(source, name)
+    return replace(found, covered=float(shares.min(initial=1.0)), process=source.constant(name, PROCESS))
 
 
 def _row(source: Source, name: str) -> Row:

@@ -51,6 +51,8 @@ def draw(
     format: str = "png",
     theme: str = "light",
     scale: float = 2.0,
+    columns: int | None = None,
+    size: tuple[int, int] | None = None,
 ) -> bytes:
     """Draw panels side by side.
 
@@ -61,8 +63,10 @@ def draw(
         format: ``"png"``, ``"svg"`` or ``"pdf"``.
         theme: ``"light"``, ``"dark"`` or ``"print"``.
         scale: Pixels of a PNG for each point.
+        columns: Panels in a row; None: as on the deck.
+        size: Width and height of each plot; None: as on the deck.
     """
-    return render(page(panels, title, runs), format, theme, scale)
+    return render(page(panels, title, runs, columns, size), format, theme, scale)
 
 
 def render(spec: Any, format: str, theme: str, scale: float) -> bytes:

@@ -22,23 +22,29 @@ _APART = ("color", "fill", "stroke", "strokeDash", "opacity", "size", "shape")
 RESOLVE = {part: dict.fromkeys(_APART, "independent") for part in ("scale", "legend")}
 
 
-def page(panels: Sequence[Panel], title: str, runs: Sequence[tuple[str, str]]) -> Spec:
+def page(
+    panels: Sequence[Panel],
+    title: str,
+    runs: Sequence[tuple[str, str]],
+    columns: int | None = None,
+    size: tuple[int, int] | None = None,
+) -> Spec:
     """Lay panels out as one specification that holds all data; the heading of a run that broke says so."""
-    alone = len(panels) == 1
+    alone = len(panels) == 1 and columns is None
     alarms = list(dict.fromkeys(one.alarm for one in panels if one.alarm))
     if runs:  # of several the heading says which is broken, once
         panels = [replace(one, alarm="") for one in panels]
-    size = SINGLE if alone else (WIDE, HIGH)
-    rows: list[Spec] = [_key(runs)] if runs else []
+    wide, high = size or (SINGLE if alone else (WIDE, HIGH))
+    rows: list[Spec] = [_key(runs, (columns or 3) * wide)] if runs else []
     holder = _Holder()
-    columns = {group: [one for one in panels if one.group == group] for group in COLUMNS}
+    grouped = {group: [one for one in panels if one.group == group] for group in COLUMNS}
     if alone:
-        rows.append(holder.place(panels[0], *size))
-    elif len(panels) > 3 and any(columns.values()):
-        rows += _deck(holder, columns, [one for one in panels if one.group == "performance"])
-        rows += _grid(holder, [one for one in panels if one.group == "more"])
+        rows.append(holder.place(panels[0], wide, high))
+    elif columns is None and len(panels) > 3 and any(grouped.values()):
+        rows += _deck(holder, grouped, [one for one in panels if one.group == "performance"])
+        rows += _grid(holder, [one for one in panels if one.group == "more"], 3, WIDE, HIGH)
     else:
-        rows += _grid(holder, panels)
+        rows += _grid(holder, panels, columns or 3, wide, high)
     spec: Spec = {"vconcat": rows, "spacing": GAP, "resolve": RESOLVE}
     spec |= {"params": holder.params, "datasets": holder.datasets, "padding": 14}
     if title and not alone:
@@ -62,9 +68,10 @@ def _deck(holder: "_Holder", columns: Mapping[str, list[Panel]], performance: Se
     return rows
 
 
-def _grid(holder: "_Holder", panels: Sequence[Panel]) -> list[Spec]:
-    cells = [cell for begin in range(0, len(panels), 3) for cell in holder.row(panels[begin : begin + 3], WIDE, HIGH)]
-    return [{"concat": cells, "columns": 3, "spacing": GAP, "resolve": RESOLVE}] if cells else []
+def _grid(holder: "_Holder", panels: Sequence[Panel], columns: int, wide: int, high: int) -> list[Spec]:
+    rows = [panels[begin : begin + columns] for begin in range(0, len(panels), columns)]
+    cells = [cell for row in rows for cell in holder.row(row, wide, high)]
+    return [{"concat": cells, "columns": columns, "spacing": GAP, "resolve": RESOLVE}] if cells else []
 
 
 class _Holder:
@@ -158,13 +165,13 @@ def _heading(group: str, width: int) -> Spec:
     return {"data": {"values": [{}]}, "width": width, "height": 18, "layer": layers}
 
 
-def _key(runs: Sequence[tuple[str, str]]) -> Spec:
+def _key(runs: Sequence[tuple[str, str]], width: int) -> Spec:
     """One legend for all panels: the runs with their colours, in lines."""
     rows, x, y = [], 0.0, 8.0
     for name, colour in runs:
         label = name if len(name) <= 40 else name[:39] + "…"
         size = 24 + 6.0 * len(label)
-        if x and x + size > 3 * WIDE:
+        if x and x + size > width:
             x, y = 0.0, y + 16
         rows.append({"x": x, "y": y, "t": label, "c": colour})
         x += size
@@ -178,4 +185,4 @@ def _key(runs: Sequence[tuple[str, str]]) -> Spec:
         "mark": {"type": "text", "align": "left", "xOffset": 14, "fontSize": 11},
         "encoding": {"text": {"field": "t"}},
     }
-    return {"data": {"values": rows}, "encoding": place, "layer": [dot, word], "width": 3 * WIDE, "height": y + 8}
+    return {"data": {"values": rows}, "encoding": place, "layer": [dot, word], "width": width, "height": y + 8}

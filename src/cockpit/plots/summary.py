@@ -9,6 +9,7 @@ import numpy as np
 from cockpit.core.finite import tail
 from cockpit.core.kinds import Kind
 from cockpit.core.ledger import WHOLE, TierCost, ledger
+from cockpit.core.record import COVERED, PROCESS
 from cockpit.core.source import Source, taken
 from cockpit.plots.deck import GROUPS, LAST, Row, row
 
@@ -106,7 +107,8 @@ def _numbers(run: Source, found: Row) -> dict[str, Any]:
         "max": float(finite.max()) if len(finite) else None,
         "not_finite": len(found.values) - len(finite),
         "not_finite_since": tail(run, found.name).broken,
-        **({"covered": found.covered} if found.covered < 1 else {}),
+        **({COVERED: found.covered} if found.covered < 1 else {}),
+        **({PROCESS: found.process} if found.process is not None else {}),
     }
 
 

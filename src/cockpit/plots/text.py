@@ -117,11 +117,14 @@ def undefined(groups: Sequence[Group]) -> list[str]:
 
 
 def _partial(groups: Sequence[Group]) -> list[str]:
-    """One sentence for each share of the elements that values are of."""
+    """One sentence for each part of the model or of the samples that values are of."""
     found: dict[str, list[str]] = {}
-    for row in (row for group in groups for row in group.rows if row.covered < 1):
-        found.setdefault(percent(row.covered), []).append(printable(row.name))
-    return [f"Of {share} of all elements only: {', '.join(names)}." for share, names in found.items()]
+    for row in (row for group in groups for row in group.rows):
+        if row.covered < 1:
+            found.setdefault(f"Of {percent(row.covered)} of all elements only", []).append(printable(row.name))
+        if row.process is not None:
+            found.setdefault(f"Of the samples of {printable(row.process)}", []).append(printable(row.name))
+    return [f"{part}: {', '.join(names)}." for part, names in found.items()]
 
 
 def short(value: float) -> str:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import torch
@@ -11,21 +11,18 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cockpit.core.budget import FIRST
+from cockpit.core.config import hyperparameters
 from cockpit.core.schedule import Budget, Schedule, as_schedule
-from cockpit.engine.autograd.allowance import Allowance
+from cockpit.engine.autograd.allowance import SHARE, Allowance
 from cockpit.engine.autograd.scaler import LossScale
 from cockpit.engine.step.settings import Settings
 from cockpit.quantities import resolve
-from cockpit.tracking.checks import check_options, check_parts, check_torch, disabled
-from cockpit.tracking.config import hyperparameters
+from cockpit.store.folder import announce, choose_folder
+from cockpit.tracking.checks import check_options, check_parts, check_torch, disabled, process
 from cockpit.tracking.describe import describe
 from cockpit.tracking.pace import tier_of
-from cockpit.tracking.recording import announce, choose_folder
 from cockpit.tracking.roster import inner_model, inner_optimizer
 from cockpit.tracking.watched import Watch
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("cockpit")
 
@@ -52,6 +49,7 @@ def watch(
     step: int = 0,
     steps: int | None = None,
     samples: int | None = None,
+    memory: float = SHARE,
     resume: bool | None = None,
     seed: int = 0,
 ) -> "Watch":
@@ -79,13 +77,15 @@ def watch(
         resume: Whether the run in the folder goes on from ``step``. None: if ``step`` is not 0.
         steps: Planned number of steps; the dashboard then shows the time that remains.
         samples: Random samples of each batch whose individual gradients are taken. None: all, or as many as fit.
+        memory: Share of the training's peak memory that a tracked step may add, in (0, 1]; 64 MiB where that is more.
+            Where it is too little for all samples, random ones are taken.
         seed: Seed of the estimators. The global random state is never touched.
     """
     given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
     optimizers = [inner_optimizer(entry) for entry in given]
     check_torch(torch.__version__)
     check_parts(model, optimizers, loss_fn)
-    check_options(batch_axis, batch_size, losses, scaler, step, steps, samples)
+    check_options(batch_axis, batch_size, losses, scaler, step, steps, samples, memory)
     settled = {} if config is None else hyperparameters(config)
     chosen = resolve(quantities)
     on_gpu = any(parameter.is_cuda for parameter in model.parameters())
@@ -94,7 +94,8 @@ def watch(
     if every is not None:
         schedule = as_schedule(every)
     settings = Settings(batch_axis, batch_size, losses, LossScale(scaler), seed=seed)
-    settings.allowance, settings.buffers = Allowance(samples=samples, seed=seed), lambda: list(model.buffers())
+    settings.process, settings.buffers = process(), lambda: list(model.buffers())
+    settings.allowance = Allowance(samples=samples, share=memory, seed=seed)
     folder = None if disabled() else choose_folder(run, name or type(model).__name__)
     _close_earlier(model)
     pit = Watch(model, optimizers, loss_fn, chosen, schedule, settings, step)

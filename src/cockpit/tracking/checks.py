@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
@@ -12,6 +13,7 @@ from torch.optim import Optimizer
 from cockpit.core.errors import CockpitError
 
 OLDEST = [2, 11]  # version of PyTorch
+SHARDED = {"DTensor", "FullyShardedDataParallel"}  # no process holds a whole parameter
 
 
 def check_torch(version: str) -> None:
@@ -30,6 +32,12 @@ def check_parts(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
     if not trainable:
         has = "only frozen parameters" if any(True for _ in model.parameters()) else "no parameters"
         raise CockpitError(f"the model {type(model).__name__} has {has}; give a model that is trained")
+    sharding = {type(part).__name__ for part in (*trainable, *model.modules())} & SHARDED
+    if sharding and not disabled():
+        raise CockpitError(
+            f"the model is sharded over processes ({sharding.pop()}), which is not supported yet; "
+            "watch it unsharded or under DistributedDataParallel, or set COCKPIT_DISABLED=1"
+        )
     if any(is_lazy(p) for p in trainable):
         raise CockpitError("the model has lazy parameters without a shape; run a batch through it first")
     if not optimizers:
@@ -48,7 +56,7 @@ def check_parts(model: Any, optimizers: Sequence[Any], loss_fn: Any) -> None:
 
 
 def check_options(
-    batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any, steps: Any, samples: Any
+    batch_axis: Any, batch_size: Any, losses: Any, scaler: Any, step: Any, steps: Any, samples: Any, memory: Any
 ) -> None:
     """Raise an error for an option of the wrong type or out of range."""
     if not whole(batch_axis, 0):
@@ -65,6 +73,16 @@ def check_options(
         raise CockpitError(f"steps is {steps!r}; give the number of steps that training will take, or None")
     if samples is not None and not whole(samples, 2):
         raise CockpitError(f"samples is {samples!r}; give a whole number, 2 or more, or None for all")
+    if isinstance(memory, bool) or not isinstance(memory, int | float) or not 0 < memory <= 1:
+        raise CockpitError(f"memory is {memory!r}; give a share of the training's memory, such as 0.05; at most 1")
+
+
+def process() -> str | None:
+    """Return which of several training processes this is; None: it trains alone."""
+    spread = torch.distributed
+    if not spread.is_available() or not spread.is_initialized() or spread.get_world_size() < 2:
+        return None
+    return f"process {spread.get_rank()} of {spread.get_world_size()}"
 
 
 def whole(value: Any, least: int) -> bool:

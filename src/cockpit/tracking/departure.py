@@ -7,7 +7,7 @@ from math import isfinite
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.needs import LINE
+from cockpit.engine.needs import LINE, UPDATE
 from cockpit.engine.step.line import Line, LineEnd
 from cockpit.engine.step.observation import Observation
 from cockpit.engine.step.prepared import START
@@ -26,7 +26,7 @@ class Departure:
 
     def leave(self, step: Observation) -> None:
         """The numbers at the start are there."""
-        length = step.length()
+        length = step.length() if UPDATE in step.numbers else 0.0
         if length == 0 or not isfinite(length):
             self.end = "the step has length zero" if length == 0 else "the step is not finite"
             return

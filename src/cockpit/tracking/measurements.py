@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from cockpit.core.errors import why
-from cockpit.core.record import COVERED, Record
-from cockpit.engine.needs import per_sample
+from cockpit.core.journal import Journal
+from cockpit.core.record import COVERED, PROCESS, Record
+from cockpit.engine.needs import DISTANCE, UPDATE, Need, per_sample
 from cockpit.engine.observation import Observation
 from cockpit.quantities._base import Measured, Quantity, SingleStepQuantity
 from cockpit.tracking.departure import Departure
-from cockpit.tracking.journal import Journal
 
 log = logging.getLogger("cockpit")
 
@@ -142,11 +142,17 @@ def _measured(quantity: Quantity, step: Observation, under: int) -> Record:
     try:
         measured = quantity.measure(step) if quantity._compute is None else _computed(quantity, step)
         record = _as_record(quantity, under, measured)
-        if step.coverage < 1 and per_sample(quantity.needs):  # wherever it is shown, this is said
-            return record._replace(details={**record.details, COVERED: step.coverage})
-        return record
+        part = _part(step, quantity.needs) if step.coverage < 1 or step.settings.process else None
+        return record._replace(details={**record.details, **part}) if part else record
     except Exception as error:  # undefined, or a fault of ours: never one of the user's loop
         return Record(under, quantity.name, quantity.kind, None, why(error))
+
+
+def _part(step: Observation, needs: frozenset[Need]) -> dict[str, Any]:
+    """Of what a value is, where it is not of all elements or not of all samples: said wherever it is shown."""
+    part: dict[str, Any] = {COVERED: step.coverage} if step.coverage < 1 and per_sample(needs) else {}
+    everywhere = needs and needs <= {DISTANCE, UPDATE}  # the same in all processes
+    return part | ({PROCESS: step.settings.process} if step.settings.process and not everywhere else {})
 
 
 def reads_numbers_only(quantity: Quantity) -> bool:

@@ -1,6 +1,8 @@
 """Who is trained: the parameters of a model by name, and the learning rates of its optimizers."""
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 from torch import nn
@@ -70,6 +72,37 @@ def _hooked(thing: Any, seen: dict[int, Any]) -> list[Any]:
         return [thing]
     held = [getattr(thing, name, None) for name in WRAPPED]
     return [inner for wrapped in held if wrapped is not None for inner in _hooked(wrapped, seen)]
+
+
+def inside(optimizer: Optimizer) -> list[Optimizer]:
+    """Optimizers that it steps itself, as one that looks for sharpness does: often its own step is never called."""
+    held: dict[int, Optimizer] = {}
+    pending = [optimizer]
+    while pending:
+        for entry in vars(pending.pop()).values():
+            if isinstance(entry, Optimizer) and id(entry) not in held and entry is not optimizer:
+                held[id(entry)] = entry
+                pending.append(entry)
+    return [entry for entry in held.values() if "_optimizer_step_post_hooks" in vars(entry)]
+
+
+def may_nest(optimizers: Sequence[Optimizer]) -> bool:
+    """Whether a step may run inside another one: of an optimizer that is held, or of the class above."""
+    own = [sum("step" in vars(kind) for kind in type(one).__mro__ if kind is not Optimizer) for one in optimizers]
+    return len(optimizers) > 1 or max(own) > 1
+
+
+def nested(ours: Collection[int]) -> bool:
+    """In a hook of an optimizer: whether its step runs inside another one of ours, by their ids."""
+    frame: FrameType | None = sys._getframe(1)
+    steps = 0
+    while frame is not None:
+        steps += frame.f_code is _STEP and id(frame.f_locals.get("self")) in ours
+        frame = frame.f_back
+    return steps > 1
+
+
+_STEP = Optimizer.profile_hook_step(lambda self: None).__code__  # what torch puts around every step for its hooks
 
 
 def inner_model(model: nn.Module) -> nn.Module:

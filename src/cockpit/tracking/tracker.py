@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cockpit.core.errors import why
 from cockpit.core.guard import Faults, entry
 from cockpit.core.history import History
+from cockpit.core.journal import Journal
 from cockpit.core.record import Record
 from cockpit.core.schedule import Schedule
 from cockpit.core.turn import Turn
@@ -26,13 +27,15 @@ from cockpit.engine.step.settings import Settings
 from cockpit.quantities import QUANTITIES
 from cockpit.quantities._base import Quantity
 from cockpit.tracking.agenda import Agenda
-from cockpit.tracking.coverage import Coverage
+from cockpit.tracking.coverage import UNSTEPPED, Coverage
 from cockpit.tracking.departure import Departure
-from cockpit.tracking.journal import Journal
 from cockpit.tracking.measurements import Measurements
 from cockpit.tracking.pace import Pace
+from cockpit.tracking.ticks import Ticks
 
 log = logging.getLogger("cockpit")
+
+STRAYS = 8  # backward passes in one step, each of which begins anew
 
 
 class Tracker:
@@ -50,6 +53,7 @@ class Tracker:
         self.quantities, self.schedule, self.settings = quantities, schedule, settings
         self.journal, self.coverage = Journal(), Coverage()
         self.recorder: Recorder | None = None
+        self.ticks: Ticks | None = None  #: the loss of every step
         self._parameters, self._learning_rates, self._defer = parameters, learning_rates, defer
         self._begin = time.perf_counter()
         #: parameters at the start of the run, for the quantities that ask
@@ -74,10 +78,16 @@ class Tracker:
 
     def meanwhile(self) -> bool:
         """In another thread, while the loop does something else: measure what is over; True to be asked again soon."""
+        self._pass_on()
         if not self._measurements.pending:
             return False
         with self._turn.spare() as free, torch.no_grad():
             return self._measurements.meanwhile() if free else True
+
+    def _pass_on(self) -> None:
+        records = self.ticks.take() if self.ticks is not None else None
+        if records and self.journal.sink is not None:
+            self.journal.sink.append(records)
 
     def pause(self) -> bool:
         """No tracked step follows soon: measure what is there, else it would wait for one; False if more will come."""
@@ -86,6 +96,8 @@ class Tracker:
 
     def settle(self) -> None:
         """Wait for the device and measure everything that waits for it."""
+        if self.ticks is not None:
+            self.ticks.settle()
         try:
             with self._turn:
                 self._measurements.settle(wait=True)
@@ -174,6 +186,8 @@ class Tracker:
             recorder.parameters = self._parameters()  # a parameter may have been frozen or unfrozen since
             self._remember_start(recorder.parameters)
         recorder.before(roots, seeds)
+        if recorder.strays == STRAYS:
+            self.coverage.say(UNSTEPPED)
 
     @entry
     def attach(self) -> bool:
@@ -260,12 +274,15 @@ class Tracker:
         self.coverage.book("individual gradients", time.perf_counter() - begin)
 
     @entry
-    def before_update(self) -> None:
-        """The optimizer is about to step."""
+    def before_update(self, closure: bool = False) -> None:
+        """The optimizer is about to step, and perhaps to call a closure with the backward passes in it."""
         recorder = self.recorder
         if recorder is None:
             return
         begin = time.perf_counter()
+        if not recorder.passes and not closure:
+            recorder.without_a_pass()
+            self._measure()  # what needs none, before the parameters move
         if recorder.passes:
             if self._measured != len(recorder.passes):
                 self._measure()
@@ -296,15 +313,16 @@ class Tracker:
         if recorder.passes and self._measured != len(recorder.passes):
             self._measure()  # a closure: the backward passes ran inside the step
         elif departure is not None and not recorder.passes:
-            self._never_arrived(departure, recorder.flaw or "no backward pass was seen in the step after")
+            reason = recorder.flaw if recorder.flaw not in (None, NOTHING_SEEN) else None
+            self._never_arrived(departure, reason or "no backward pass was seen in the step after")
         self._departure = None
         step = self._observation or self._observe(recorder)
         with torch.no_grad(), full_precision(_device(recorder.parameters)):
             if self._motion.marked:
                 self._move(step, recorder)
             self._measurements.measure(self._agenda.after, step, step.step, self._agenda.constant)
-            if not recorder.passes:
-                reason = recorder.flaw or NOTHING_SEEN
+            if not recorder.passes and recorder.flaw is None:  # nor in the closure
+                reason = NOTHING_SEEN
                 for quantity in self._agenda.now:
                     self.journal.keep(Record(step.step, quantity.name, quantity.kind, None, reason))
             self._depart(step)
@@ -356,6 +374,7 @@ class Tracker:
     def close(self) -> None:
         """End the run: what waited for a further step stays undefined."""
         self.settle()
+        self._pass_on()
         with self._turn:
             if self._departure is not None:
                 self._never_arrived(self._departure, "no further step was taken")

@@ -45,6 +45,12 @@ def test_index(bins: Bins, dtype: torch.dtype, count: int) -> None:
     np.testing.assert_array_equal(found, expected(bins, values))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves_are_compared_with_the_edges_themselves(dtype: torch.dtype) -> None:
+    bins, values = Bins(14, -0.9, 0.9), torch.linspace(-1, 1, 5000).to(dtype)
+    np.testing.assert_array_equal(bins.index(values), expected(bins, values))
+
+
 def test_index_of_a_matrix_that_is_not_contiguous() -> None:
     bins = Bins(10, -1.0, 1.0)
     values = torch.randn(200, 300, generator=torch.Generator().manual_seed(0)).mT

@@ -50,6 +50,7 @@ def convolved(groups: int) -> Convolved:
     return Convolved((6, 4 // groups, 3, 3), signal, response, groups, (2, 2), (1, 1), (1, 1), 0.5)
 
 
+FIRST = Statistic("first", "sample", lambda g, at: g.reshape(len(g), -1)[:, 0], join=lambda a, b: a)  # views of g
 FORMS: dict[str, AnyForm] = {
     "vectors": Factored((4, 3), numbers(N, 1, 1, 4), numbers(N, 1, 1, 3), 2.0),
     "small vectors": Factored((40, 30), spiky(N, 1, 1, 40), spiky(N, 1, 1, 30), -0.5),
@@ -68,7 +69,7 @@ FORMS: dict[str, AnyForm] = {
     "single": Dense(numbers(N, 4, 3, dtype=torch.float32)),
 }
 STATISTICS = [
-    SQ_NORM, dot("mean"), SUM_SQ, ABS_MAX, FOURTH, hist1d(FINE), hist1d(COARSE), hist2d(FINE, COARSE),
+    SQ_NORM, dot("mean"), SUM_SQ, ABS_MAX, FOURTH, FIRST, hist1d(FINE), hist1d(COARSE), hist2d(FINE, COARSE),
     signal_to_noise(1, 0.0), signal_to_noise(0, 1e-5), noise_to_curvature("h", 1e-3),
 ]  # fmt: skip
 each = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())

@@ -6,6 +6,7 @@ to no backward pass (an evaluation without ``no_grad``) leave nothing behind.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +18,7 @@ from cockpit.engine.autograd.graph import Graph, Node, Result
 if TYPE_CHECKING:
     from cockpit.engine.autograd.loss_calls import LossCall
 
-REMEDY = "give it with watch(..., batch_size=N or a callable of the model's arguments), or say batch_axis="
+REMEDY = "use pit.loss or watch(..., batch_size=), or say batch_axis="
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,8 @@ def note(
 
 def _plain(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> bool:
     """One tensor was given, and one that has a graph came back."""
-    one = len(args) == 1 and not kwargs and type(args[0]) is Tensor
-    return one and type(output) is Tensor and output.grad_fn is not None
+    one = len(args) == 1 and not kwargs and type(args[0]) is Tensor and not args[0].is_nested
+    return one and type(output) is Tensor and output.grad_fn is not None and not output.is_nested
 
 
 def noted(key: str, graph: Graph, numbers: set[int]) -> list[tuple[Node, Any]]:
@@ -93,9 +94,13 @@ def batch_size_of(
     if not sizes:
         shapes = [result.shape for call in calls for result in (call.prediction, call.given) if result is not None]
         sizes = {shape[axis if len(shape) > axis else 0] for shape in shapes if shape}
+    given_to = [call.given.shape for call in calls if call.given is not None and call.given.shape]
+    if given_to and (len(sizes) != 1 or any(prod(shape) % max(1, *sizes) for shape in given_to)):
+        sizes = {shape[0] for shape in given_to}  # what pit.loss got names the samples
+    if not sizes:  # a method other than ``forward`` was called, say
+        raise Undefined("the batch size cannot be known (no call of the model was seen); give watch(..., batch_size=N)")
     if len(sizes) != 1:
-        seen = "no call of the model was seen" if not sizes else f"calls with {sorted(sizes)} samples were seen"
-        raise Undefined(f"the batch size cannot be known ({seen}); {REMEDY}")
+        raise Undefined(f"the batch size cannot be known (calls with {sorted(sizes)} samples were seen); {REMEDY}")
     size = sizes.pop()
     if size < 1:
         raise Undefined(f"the batch is empty; {REMEDY}")
@@ -165,7 +170,8 @@ def _individual_losses(
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """Yield the tensors of nested containers."""
     if isinstance(value, Tensor):
-        yield value
+        if not value.is_nested:  # it has no shape
+            yield value
     elif isinstance(value, dict):
         for entry in value.values():
             yield from tensors_in(entry)

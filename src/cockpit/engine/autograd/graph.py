@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.checkpointed import recomputed
 
 Node = Any  # torch.autograd.graph.Node: its saved values have no static types
@@ -38,7 +39,10 @@ def family(node: Node) -> str:
 
 def shapes(node: Node) -> list[tuple[int, ...]]:
     """Shapes of the results of the operation."""
-    return [tuple(meta.shape) for meta in node._input_metadata]
+    found = node._input_metadata
+    if any(meta.is_nested_tensor for meta in found):
+        raise Undefined("nested tensors are not supported: pad them, torch.nested.to_padded_tensor(x, 0.0)")
+    return [tuple(meta.shape) for meta in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def _call(node: Any, grads: list[Tensor | None], slot: int, shape: tuple[int, ..
         None if grad is None else grad.to(meta.dtype) for grad, meta in zip(grads, node._input_metadata, strict=True)
     ]
     if family(node) == "CompiledFunctionBackward":
-        raise Undefined("used inside a compiled function; the next tracked step runs it eagerly")
+        raise Undefined("used inside a compiled function that does not run eagerly")
     result = node(*filled) if callable(node) else node.apply(*filled)  # a custom autograd.Function is not callable
     grad = result[slot] if isinstance(result, tuple) else result
     if grad is None:

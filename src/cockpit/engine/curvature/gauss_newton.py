@@ -14,7 +14,7 @@ from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.graph import Graph, Path, edge
 from cockpit.engine.autograd.placement import Placements, Source
 from cockpit.engine.autograd.trust import Trust, agree
-from cockpit.engine.curvature.factors import Columns, Factor, Target
+from cockpit.engine.curvature.factors import MAX_COLUMNS, Columns, Factor, Target
 from cockpit.engine.curvature.product import Vectors
 from cockpit.engine.curvature.sender import Sender
 from cockpit.engine.curvature.squares import Squares
@@ -52,6 +52,11 @@ class GaussNewton:
     def __init__(self, factor: Factor, network: Network, remembered: Remembered, room: int | None = None) -> None:
         self._factor, self._net, self._remembered, self._asked = factor, network, remembered, room
         self._columns: Columns | None = None
+
+    @property
+    def large(self) -> bool:
+        """Whether there are too many columns for the exact diagonal, but not for mixtures of them."""
+        return not isinstance(self._factor, Columns) and self._factor.target.size > MAX_COLUMNS
 
     @torch.no_grad()
     def diagonal(self) -> Vectors:

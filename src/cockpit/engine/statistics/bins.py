@@ -62,6 +62,7 @@ class Bins:
         return self._searched(values)
 
     def _searched(self, values: Tensor) -> Tensor:
+        values = values if values.dtype is torch.float64 else values.float()
         return torch.bucketize(values, edges_on(self, values.dtype, values.device), right=True)
 
     @cached_property

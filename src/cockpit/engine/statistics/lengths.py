@@ -18,7 +18,7 @@ def square_rows(matrix: Tensor) -> Tensor:
     """||v_n||^2 of each row, [N]."""
     if matrix.dtype in HALF:
         matrix = matrix.float()
-    if _sums_well(matrix, matrix.shape[1]):
+    if sums_well(matrix, matrix.shape[1]):
         norms: Tensor = torch.linalg.vector_norm(matrix, dim=1)
         return norms.double().square()
     body = matrix.shape[1] // ROW * ROW
@@ -30,7 +30,7 @@ def square_rows(matrix: Tensor) -> Tensor:
 def square_norm(vector: Tensor) -> Tensor:
     """||v||^2, on the vector's device."""
     vector = _plain(vector)
-    if vector.dtype not in HALF and _sums_well(vector, vector.numel()):
+    if vector.dtype not in HALF and sums_well(vector, vector.numel()):
         norm: Tensor = torch.linalg.vector_norm(vector)
         return norm.double().square()
     return square_rows(vector.reshape(1, -1))[0]
@@ -39,7 +39,7 @@ def square_norm(vector: Tensor) -> Tensor:
 def square_norms(vectors: Sequence[Tensor]) -> Tensor:
     """||v||^2 of each vector, [P], on the device of the first."""
     plain = [_plain(vector) for vector in vectors]
-    alone = {k: square_norm(v) for k, v in enumerate(plain) if v.dtype in HALF or not _sums_well(v, v.numel())}
+    alone = {k: square_norm(v) for k, v in enumerate(plain) if v.dtype in HALF or not sums_well(v, v.numel())}
     together = [k for k in range(len(plain)) if k not in alone]
     found = dict(zip(together, torch._foreach_norm([plain[k] for k in together]), strict=True)) if together else {}
     squares = torch.stack([found[k].to(plain[0].device) for k in together]).double().square() if together else None
@@ -77,5 +77,6 @@ def _plain(vector: Tensor) -> Tensor:
     return vector.detach() if vector.requires_grad else vector
 
 
-def _sums_well(tensor: Tensor, terms: int) -> bool:
+def sums_well(tensor: Tensor, terms: int) -> bool:
+    """Whether a sum of so many terms may be left to torch."""
     return tensor.is_cuda or terms <= ROW or tensor.dtype == torch.float64

@@ -1,6 +1,7 @@
 """``scan``: the one place where forms and statistics meet."""
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from math import prod
 
 import torch
@@ -32,13 +33,29 @@ def scan(form: AnyForm, wanted: Sequence[Statistic], at: At, elements: int) -> F
     if isinstance(form, Indexed):
         rows = Rows.of(form)
         found = {s: s.rows(rows, at) for s in wanted if s.rows is not None}
-    found |= _by_shortcuts(form, [s for s in wanted if s not in found], at, elements)
+        at.took("touched rows", found)
+    quick = _by_shortcuts(form, [s for s in wanted if s not in found], at, elements)
+    at.took("shortcut", quick)
+    found |= quick
     rest = [s for s in wanted if s not in found]
+    at.took("definition", rest)
+    of_samples: dict[Statistic, dict[int, list[Tensor]]] = {s: {} for s in rest if s.keeps == "sample"}
     for n, place, g in tiles(form, elements) if rest else ():
-        beside = at.cut(place)
+        beside, first_row = at.cut(place), 0 if place is ... else place.start
         for s in rest:
-            _join(found, s, s.chunk(g, beside), form, n, place)
+            part = s.chunk(g, beside)
+            if s.keeps == "sample":
+                of_samples[s].setdefault(first_row, []).append(part.clone() if _inside(part, g) else part)
+            else:
+                _join(found, s, part, form, n, place)
+    for s, parts in of_samples.items():
+        found[s] = reduce(s.join, map(torch.cat, parts.values()))
     return found
+
+
+def _inside(part: Tensor, g: Tensor) -> bool:
+    """Whether a result is a view of the chunk, which is overwritten."""
+    return part.untyped_storage().data_ptr() == g.untyped_storage().data_ptr()
 
 
 def _by_shortcuts(form: AnyForm, bases: Sequence[Statistic], at: At, elements: int) -> Found:
@@ -86,16 +103,10 @@ def _size(form: AnyForm) -> int:
 
 
 def _join(found: Found, s: Statistic, part: Tensor, form: AnyForm, n: slice, place: Place) -> None:
-    if s.keeps == "total":
+    """Add a part to a total, or to the rows of the parameter that it belongs to."""
+    if s.keeps == "total" or place is ...:
         found[s] = part if s not in found else s.join(found[s], part)
         return
-    per_sample = s.keeps == "sample"
-    whole = n.start == 0 and n.stop == form.samples and place is ...
-    if whole and s not in found:
-        found[s] = part
-        return
     if s not in found:
-        found[s] = part.new_empty((form.samples,) if per_sample else form.shape)
-    total, where = found[s], n if per_sample else place
-    first = n.start == 0 if not per_sample else place is ... or place.start == 0
-    total[where] = part if first else s.join(total[where], part)
+        found[s] = part.new_empty(form.shape)
+    found[s][place] = part if n.start == 0 else s.join(found[s][place], part)

@@ -8,12 +8,16 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
-from cockpit.engine.statistics.lengths import square_rows
+from cockpit.engine.statistics.lengths import square_rows, sums_well
 from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, wide
 
 
 def _chunk(g: Tensor, at: At) -> Tensor:
-    return square_rows(g.reshape(len(g), -1)).to(g.dtype)
+    rows = g.reshape(len(g), -1)
+    if sums_well(rows, rows.shape[1]):
+        norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
+        return norms.square()
+    return square_rows(rows).to(g.dtype)
 
 
 def _rows(rows: Rows, at: At) -> Tensor:

@@ -15,6 +15,7 @@ from cockpit.engine.autograd.samples import Seen
 from cockpit.engine.curvature.second_order import ACCUMULATED
 from cockpit.engine.needs import Need
 from cockpit.engine.step.backward import Backward, Pass
+from cockpit.engine.step.prepared import NOTHING_SEEN
 from cockpit.engine.step.reduction import Vectors
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, joined
@@ -22,6 +23,8 @@ from cockpit.layers.forms import AnyForm, joined
 CAREFUL = 8  # steps after one of several passes, in which contributions are kept until the step is over
 SECOND_PASS = "a second backward pass came unexpectedly; the next step is measured with it"
 CHANGED = "the parameters changed between the backward passes of one step"
+INSIDE = "the optimizer steps inside backward(): its gradients are gone when the pass is over"
+BY_HAND = "the gradients came without a call of loss.backward(): call that, in the place of torch.autograd.grad"
 TOUCHED = "the gradients were changed between the backward passes of one step"
 
 
@@ -44,11 +47,12 @@ class Recorder:
         self.known_size: int | None = None  # the paper's ``info``
         self.known_losses: Tensor | None = None
         self.curvature_seconds = 0.0
+        self.strays = 0  # backward passes that began anew, or elsewhere
         self.updated = False  # an optimizer has stepped: what comes now belongs to the next step
         self._keys = f"cockpit.{id(self)}.model", f"cockpit.{id(self)}.loss"  # our notes on autograd's nodes
         self._noted: set[int] = set()  # numbers of the nodes that have one
         self._backward: Backward | None = None
-        self._present: dict[str, Tensor | None] = {}  # gradients that lay there before, and what was added since
+        self._present: dict[str, Tensor | None] = {}  # where ``.grad`` holds more than the passes gave: what they gave
         self._marks: dict[str, tuple[int, int]] = {}
         self._versions: dict[str, int] = {}
         self._expected = max(settings.passes, 2) if settings.careful else settings.passes
@@ -135,7 +139,7 @@ class Recorder:
         ours = any(id(parameter) in graph.leaves for parameter in self.parameters.values())
         if not ours and not graph.checkpointed():
             return None
-        if not self._belongs():
+        if not self._belongs(graph):
             return None
         self.loss_scale, self.root = self.settings.scale.of(roots[0]), roots[0]
         notes = noted(self._keys[0], graph, self._noted), noted(self._keys[1], graph, self._noted)
@@ -158,20 +162,35 @@ class Recorder:
                 return
         self.passes.append(new)
 
-    def _belongs(self) -> bool:
+    def without_a_pass(self) -> None:
+        """The optimizer is about to step, and no backward pass is over."""
+        running, self._backward = self._backward, None
+        if running is not None:
+            running.release()
+            self.passes.append(running.found)
+            self.flaw = running.found.problem = running.found.shares = INSIDE
+        elif self.flaw is None:
+            by_hand = any(p.grad is not None for p in self.parameters.values())
+            self.flaw = BY_HAND if by_hand else NOTHING_SEEN
+
+    def _belongs(self, graph: Graph) -> bool:
         """Whether this backward pass adds to the gradient of the step."""
         if self.updated:
             return False
-        versions = self._versions
-        moved = bool(versions) and any(p._version != versions.get(n, p._version) for n, p in self.parameters.items())
-        if moved and self.in_update:
+        moved = {id(p) for n, p in self.parameters.items() if p._version != self._versions.get(n, p._version)}
+        if self.in_update and moved:
             return False  # a closure evaluated elsewhere: the step is judged where it began
-        if self.passes and not self._untouched():
+        untouched = not self.passes or self._untouched()
+        if not untouched:
+            self.strays += 1
+            if not moved.isdisjoint(graph.leaves):
+                return False  # the same without a closure: the user moved the parameters, and may move them back
             self._restart()
         elif moved and self.passes:
             self.flaw = CHANGED
         if not self.passes:
-            self._present = {name: None for name, p in self.parameters.items() if p.grad is not None}
+            shared = self.settings.process is not None
+            self._present = {name: None for name, p in self.parameters.items() if shared or _apart(p)}
             self._versions = {name: p._version for name, p in self.parameters.items()}
         return True
 
@@ -211,6 +230,11 @@ class Recorder:
             self.gradient[name] = grad if self.loss_scale == 1 else grad / self.loss_scale
 
 
+def _apart(parameter: Tensor) -> bool:
+    """Whether ``.grad`` will hold something else than what arrives: there is one, or a hook may change it."""
+    return parameter.grad is not None or bool(getattr(parameter, "_post_accumulate_grad_hooks", None))
+
+
 def _join(known: Pass, new: Pass) -> None:
     """Add a second backward pass over the same forward call: the same samples, not more of them."""
     known.loss = known.loss + new.loss
@@ -228,6 +252,7 @@ def _join(known: Pass, new: Pass) -> None:
         known.problem = known.problem or SECOND_PASS
     both = isinstance(known.shares, Tensor) and isinstance(new.shares, Tensor)
     known.shares = known.shares + new.shares if both else new.shares  # type: ignore[operator]
+    known.curvature.estimated |= new.curvature.estimated
     diagonals = known.curvature.diagonals
     for need, found in new.curvature.diagonals.items():
         mine_then = diagonals.get(need)

@@ -6,18 +6,18 @@ from cockpit.problems.nets.init import glorot_normal, initialise, seeded
 from cockpit.problems.nets.same import Conv2dSame
 
 
-def allcnnc(seed: int, classes: int) -> nn.Module:
-    """Nine convolutions, each with ReLU, the last one too; logits are means over its 6 x 6 positions."""
+def allcnnc(seed: int, classes: int, colours: int = 3, width: int = 96) -> nn.Module:
+    """Nine convolutions, each with ReLU, the last one too; logits are means over its positions, 6 x 6 of 32 x 32."""
     with seeded(seed):
         model = nn.Sequential(
             nn.Dropout(0.2),
-            *_stage(3, 96),
+            *_stage(colours, width),
             nn.Dropout(0.5),
-            *_stage(96, 192),
+            *_stage(width, 2 * width),
             nn.Dropout(0.5),
-            *(nn.Conv2d(192, 192, 3), nn.ReLU()),
-            *(nn.Conv2d(192, 192, 1), nn.ReLU()),
-            *(nn.Conv2d(192, classes, 1), nn.ReLU()),
+            *(nn.Conv2d(2 * width, 2 * width, 3), nn.ReLU()),
+            *(nn.Conv2d(2 * width, 2 * width, 1), nn.ReLU()),
+            *(nn.Conv2d(2 * width, classes, 1), nn.ReLU()),
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
         )
