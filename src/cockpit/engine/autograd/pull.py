@@ -15,6 +15,10 @@ from cockpit.layers.layout import Layout
 
 Grads = tuple[Tensor | None, ...]
 Layouts = tuple[Layout | None, ...]
+COMPILED = (
+    "used inside a compiled function that does not run eagerly; "
+    "if the model has dropout, set torch._inductor.config.fallback_random = True"
+)
 DENSE_LIMIT = 2**28  # elements of a per-sample gradient that may be held at once
 RESHAPES = frozenset(f"{n}Backward" for n in ("View", "UnsafeView", "ReshapeAlias", "Unsqueeze", "Squeeze", "Flatten"))
 KEEPS = frozenset(f"{n}Backward" for n in ("ToCopy", "Clone", "Alias", "Contiguous"))
@@ -69,7 +73,7 @@ def _call(node: Any, grads: list[Tensor | None], slot: int, shape: tuple[int, ..
         None if grad is None else grad.to(meta.dtype) for grad, meta in zip(grads, node._input_metadata, strict=True)
     ]
     if family(node) == "CompiledFunctionBackward":
-        raise Undefined("used inside a compiled function that does not run eagerly")
+        raise Undefined(COMPILED)
     result = node(*filled) if callable(node) else node.apply(*filled)  # a custom autograd.Function is not callable
     grad = result[slot] if isinstance(result, tuple) else result
     if grad is None:
