@@ -15,7 +15,6 @@ DISTANCE = "distance"  # ||theta_t - theta_0||
 UPDATE = "update"  # theta_{t+1} - theta_t
 LINE = "line"  # losses and slopes at both ends of the step
 MAX_EIGENVALUE = "max_eigenvalue"
-GRAPH = "graph"  # the user's graph must survive the backward pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,7 @@ def curved(model: nn.Module, inputs: Tensor, loss_of: LossOf, axis: int = 0) -> 
     value = loss_of(output)
     shape = tuple(output.shape)
     layout = Layout(shape[axis], int(torch.Size(shape[axis + 1 :]).numel()))
-    result = Result.of(output)
-    source = Source(result.node, result.output, shape, layout, output.dtype, output.device)
+    source = Source.placed(Result.of(output), layout)
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     return Curved(value, output, named, source)
 

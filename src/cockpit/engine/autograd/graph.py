@@ -77,6 +77,12 @@ class Result:
         """Describe a tensor that has a graph."""
         return cls(tensor.grad_fn, tensor.output_nr, tuple(tensor.shape), tensor.dtype, tensor.device)
 
+    @classmethod
+    def at(cls, node: Node, output: int = 0) -> "Result":
+        """Describe a result of an operation."""
+        meta = node._input_metadata[output]
+        return cls(node, output, tuple(meta.shape), meta.dtype, meta.device)
+
 
 class Graph:
     """The nodes under a root, and for each node who uses it."""

@@ -185,14 +185,14 @@ def _term(node: Node, grads: Sequence[Tensor | None]) -> Term:
         if gradient is None or any(grad is not None for grad in grads[1:]):
             raise Undefined(f"{name} has several results")
         if hasattr(node, "variable"):
-            return Term("a parameter", node.variable.detach(), gradient, _result(node, 0))
+            return Term("a parameter", node.variable.detach(), gradient, Result.at(node))
         if name in CLASSES:
             return _of_classes(node, gradient)
         if name in FUSED:
-            value = FUSED[name](node)
+            value = loss_values.fused(node, wide(node._saved_self), "none")
             mean = loss_values.REDUCTIONS[node._saved_reduction] == "mean"
             return Term(name, value, gradient / value.numel() if mean else gradient, _operand(node))
-        return Term(name, VALUES[name](node).detach(), gradient, _result(node, 0))
+        return Term(name, VALUES[name](node).detach(), gradient, Result.at(node))
     except (AttributeError, KeyError, RuntimeError, TypeError) as error:
         raise Undefined(f"{name} in the loss cannot be read; {REMEDY}") from error
 
@@ -216,7 +216,7 @@ def _entropies(node: Node, grads: Sequence[Tensor | None]) -> list[Term]:
     targets = (inner if outer[1] == "Mul" else node)._saved_self
     if inner.next_functions[0][0] is not None or targets is None or targets.shape != gradient.shape:
         return []
-    return [Term("KlDiv", torch.special.xlogy(targets, targets), gradient, _result(node, 0))]
+    return [Term("KlDiv", torch.special.xlogy(targets, targets), gradient, Result.at(node))]
 
 
 def _called(node: Node, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
@@ -235,7 +235,7 @@ def _layout(result: Result, sources: Sequence[Source], place: Place) -> Layout |
         if layout is None:
             name, (below, out) = kind(node), (node.next_functions or ((None, 0),))[0]
             if below is None or name not in loss_values.PASSED | {"LogSoftmax", "Softmax"}:
-                layout = place(_result(node, output))
+                layout = place(Result.at(node, output))
                 break
             if name not in loss_values.PASSED:
                 shape = shapes(node)[0]
@@ -262,12 +262,7 @@ def _of_parameters_alone(node: Node, leaves: set[int]) -> bool:
 
 
 def _operand(node: Node) -> Result:
-    return _result(*node.next_functions[0])
-
-
-def _result(node: Node, output: int) -> Result:
-    meta = node._input_metadata[output]
-    return Result(node, output, tuple(meta.shape), meta.dtype, meta.device)
+    return Result.at(*node.next_functions[0])
 
 
 def _product(value: Tensor, gradient: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ autograd runs, so that nothing large is held. Weights are powers of two: roundin
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 import torch
 from torch import Tensor
@@ -27,20 +28,36 @@ LAYERS = BATCH_NORM | {f"{name}Backward" for name in ("Addmm", "Mm", "Convolutio
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A result whose samples are known: the model's output or the individual losses."""
+class Source(Result):
+    """A result whose samples are known: the model's output or the individual losses; [N, C] up to their order."""
 
-    node: Node
-    output: int
-    shape: tuple[int, ...]
     layout: Layout
-    dtype: torch.dtype
-    device: torch.device
 
     @classmethod
     def placed(cls, result: Result, layout: Layout) -> "Source":
         """A result with its layout."""
-        return cls(result.node, result.output, result.shape, layout, result.dtype, result.device)
+        return cls(result.node, result.output, result.shape, result.dtype, result.device, layout)
+
+    @property
+    def size(self) -> int:
+        """C: elements of each sample."""
+        return prod(self.shape) // self.layout.samples
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Samples first: [..., *shape] -> [..., N, C]."""
+        lead, (samples, inner) = tensor.shape[: tensor.dim() - len(self.shape)], self._parts
+        split = tensor.reshape(*lead, self.size // inner, samples, inner)
+        return split.transpose(-3, -2).reshape(*lead, samples, self.size)
+
+    def spread(self, rows: Tensor) -> Tensor:
+        """Undo :meth:`gather`, in the precision of the result."""
+        lead, (samples, inner) = rows.shape[:-2], self._parts
+        split = rows.reshape(*lead, samples, self.size // inner, inner).transpose(-3, -2)
+        return split.reshape(*lead, *self.shape).to(self.dtype)
+
+    @property
+    def _parts(self) -> tuple[int, int]:
+        return self.layout.samples, self.layout.inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +136,10 @@ def _unreached(place: Place, beyond: bool, samples: int, sources: Sequence[Sourc
     """A result that has nothing to do with the sources, or is computed from them (a parameter of the loss itself)."""
     if not beyond:
         return Answer(None, True)
-    (node, output), shape = place, shapes(place[0])[place[1]]
-    meta = node._input_metadata[output]
-    layout = place_above(Result(node, output, shape, meta.dtype, meta.device), samples, sources, preferred)
-    options = candidates(shape, samples, preferred)
-    return Answer(next((option for option in options if option.layout(shape, samples) == layout), None), False)
+    result = Result.at(*place)
+    layout = place_above(result, samples, sources, preferred)
+    options = candidates(result.shape, samples, preferred)
+    return Answer(next((option for option in options if option.layout(result.shape, samples) == layout), None), False)
 
 
 def _misfit(plain: Tensor, weighted: Tensor, factors: Tensor) -> float:

@@ -38,7 +38,8 @@ class Seen:
 
     def outputs(self) -> list[Result]:
         """What the model returned, without a loss of its own."""
-        return [result for node, forward in self.forwards for result in forward.results(node) if result.shape]
+        results = [Result.at(node, output) for node, forward in self.forwards for output in forward.outputs]
+        return [result for result in results if result.shape]
 
     def predictions(self) -> list[Result]:
         """What the loss was given."""
@@ -146,8 +147,7 @@ class Samples:
 
     def _sure(self, source: Source) -> bool:
         """One axis of the result holds the samples and no other could."""
-        result = Result(source.node, source.output, source.shape, source.dtype, source.device)
-        layouts = {option.layout(source.shape, self.count) for option in self._options(result)}
+        layouts = {option.layout(source.shape, self.count) for option in self._options(source)}
         return len(layouts) == 1 and source.layout.axis_of(source.shape) >= 0
 
     def _by_asking(self, result: Result) -> Source:
@@ -240,8 +240,7 @@ def loss_input(graph: Graph) -> Result | None:
             while operand is not None and family(operand) == "BackwardHookFunctionBackward":  # a hooked loss module
                 operand, output = operand.next_functions[output]
             if operand is not None:
-                meta = operand._input_metadata[output]
-                return Result(operand, output, tuple(meta.shape), meta.dtype, meta.device)
+                return Result.at(operand, output)
     return None
 
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.autograd.graph import Node
-from cockpit.layers.layout import Layout
+from cockpit.engine.autograd.placement import Source
 
 MAX_COLUMNS = 1024  # outputs per sample for which the exact factor is formed
 CERTAIN = 1e-14  # of what a prediction leaves to the other classes
@@ -19,46 +18,14 @@ NOT_FINITE = "the curvature of the loss is not finite"
 NOT_CONVEX = "the loss is not convex in the network's output; use curvature='ggn' or 'hutchinson'"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A result of the network, [N, C] up to the order of its elements."""
-
-    node: Node
-    output: int
-    shape: tuple[int, ...]
-    layout: Layout
-    dtype: torch.dtype
-
-    @property
-    def size(self) -> int:
-        """C: elements of each sample."""
-        return prod(self.shape) // self.layout.samples
-
-    def gather(self, tensor: Tensor) -> Tensor:
-        """Samples first: [..., *shape] -> [..., N, C]."""
-        lead, (samples, inner) = tensor.shape[: tensor.dim() - len(self.shape)], self._parts
-        split = tensor.reshape(*lead, self.size // inner, samples, inner)
-        return split.transpose(-3, -2).reshape(*lead, samples, self.size)
-
-    def spread(self, rows: Tensor) -> Tensor:
-        """Undo :meth:`gather`, in the precision of the result."""
-        lead, (samples, inner) = rows.shape[:-2], self._parts
-        split = rows.reshape(*lead, samples, self.size // inner, inner).transpose(-3, -2)
-        return split.reshape(*lead, *self.shape).to(self.dtype)
-
-    @property
-    def _parts(self) -> tuple[int, int]:
-        return self.layout.samples, self.layout.inner
-
-
-Seeds = tuple[tuple[Target, ...], list[Tensor]]  # results, and gradients [columns, *shape] that are sent from them
+Seeds = tuple[tuple[Source, ...], list[Tensor]]  # results, and gradients [columns, *shape] that are sent from them
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """k columns for each of B blocks of c outputs of a sample: K = k B in all, C = B c."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[Source, ...]
     blocks: Tensor  # [k, N, B, c]
     signs: Tensor | None = None  # [k, N, B]: 1, -1, or 0 for a column of zeros; None: no column is negative
     apart: int = 1  # in a sample the outputs of a block are so far from each other
@@ -121,7 +88,7 @@ class Columns:
 class Elementwise:
     """A loss that is a sum over elements of the target: its Hessian is diagonal."""
 
-    target: Target
+    target: Source
     gradient: Tensor  # like the target
     diagonal: Tensor  # like the target
     arrived: Tensor  # gradient with respect to the losses, or to their mean or sum
@@ -168,7 +135,7 @@ class Softmax:
     Where a probability is near one, what is left is summed from the others: 1 - p would have no digits.
     """
 
-    target: Target
+    target: Source
     dim: int  # axis of the classes
     log_p: Tensor  # like the target
     slopes: Tensor  # G

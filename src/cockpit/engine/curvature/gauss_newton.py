@@ -14,7 +14,7 @@ from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.graph import Graph, Path, edge
 from cockpit.engine.autograd.placement import Placements, Source
 from cockpit.engine.autograd.trust import Trust, agree
-from cockpit.engine.curvature.factors import Columns, Factor, Target
+from cockpit.engine.curvature.factors import Columns, Factor
 from cockpit.engine.curvature.product import Vectors
 from cockpit.engine.curvature.sender import Sender
 from cockpit.engine.curvature.squares import Squares
@@ -84,7 +84,7 @@ class GaussNewton:
             estimates.append(squares.sums)
         return estimates
 
-    def _sender(self, targets: Sequence[Target]) -> Sender:
+    def _sender(self, targets: Sequence[Source]) -> Sender:
         nodes = dict.fromkeys(path.node for path in self._net.paths)
         return Sender([(target.node, target.output) for target in targets], nodes, self._remembered.looped)
 
