@@ -51,10 +51,10 @@ class Curved:
         """Where samples are in any other result."""
         return place(self.graph, (node, output), self.source.layout.samples, [self.source], 0)
 
-    def newton(self, remembered: Remembered | None = None, room: int | None = None) -> GaussNewton:
+    def newton(self, remembered: Remembered | None = None) -> GaussNewton:
         """The Gauss-Newton matrix."""
         factor = self.loss.factor([self.source], self.place)
-        return GaussNewton(factor, self.network, remembered or Remembered(), room)
+        return GaussNewton(factor, self.network, remembered or Remembered())
 
     @property
     def product(self) -> HessianProduct:

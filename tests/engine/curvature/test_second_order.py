@@ -77,15 +77,6 @@ def test_what_makes_all_impossible_is_the_reason_of_all() -> None:
     assert {found.eigenpair, *found.diagonals.values()} == {"recomputed"}  # type: ignore[arg-type]
 
 
-def test_a_search_holds_no_more_than_it_may() -> None:
-    given = given_of()
-    size = 8 * sum(p.numel() for p in given.parameters.values())
-    assert "MiB" in str(compute(frozenset({MAX_EIGENVALUE}), given.request(room=5 * size), Memory(), 1).eigenpair)
-    found = compute(frozenset({MAX_EIGENVALUE}), given.request(room=6 * size), Memory(), 1).eigenpair
-    exact = float(torch.linalg.eigvalsh(dense_hessian(given))[-1])
-    assert found.value == pytest.approx(exact, rel=1e-3)  # type: ignore[union-attr]
-
-
 def test_no_output_no_columns() -> None:
     given = given_of()
     request = given.request()

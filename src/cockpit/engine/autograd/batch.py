@@ -75,8 +75,7 @@ def batch_size_of(
             raise Undefined(forward.size)
     sizes = {forward.size for forward in forwards if isinstance(forward.size, int)}
     if not sizes:
-        shapes = [result.shape for call in calls for result in (call.prediction, call.given) if result is not None]
-        sizes = {shape[axis if len(shape) > axis else 0] for shape in shapes if shape}
+        sizes = {call.shape[axis if len(call.shape) > axis else 0] for call in calls if call.shape}
     if len(sizes) != 1:
         seen = "no call of the model was seen" if not sizes else f"calls with {sorted(sizes)} samples were seen"
         raise Undefined(f"the batch size cannot be known ({seen}); {REMEDY}")

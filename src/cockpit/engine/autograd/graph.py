@@ -4,7 +4,7 @@ No module is hooked and no forward pass repeated: custom modules, functional cal
 are all just operations that share a leaf.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -41,6 +41,19 @@ def shapes(node: Node) -> list[tuple[int, ...]]:
     return [tuple(meta.shape) for meta in node._input_metadata]
 
 
+def operand_shape(node: Node, slot: int) -> tuple[int, ...]:
+    """Shape of an operand that is a result itself."""
+    operand, output = node.next_functions[slot]
+    return shapes(operand)[output]
+
+
+def run_backward(node: Node, grads: Iterable[Tensor | None]) -> Sequence[Tensor | None]:
+    """Gradients of the operands by the operation's own backward, in its precision and without anyone's hooks."""
+    filled = [None if g is None else g.to(meta.dtype) for g, meta in zip(grads, node._input_metadata, strict=True)]
+    sent = node(*filled) if callable(node) else node.apply(*filled)  # a custom autograd.Function is not callable
+    return sent if isinstance(sent, tuple) else (sent,)
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A node on the way down to the parameter: its result ``output`` is used above, its operand ``slot`` leads on."""
@@ -57,9 +70,7 @@ class Path:
     name: str
     node: Node
     slot: int
-    shape: tuple[int, ...]  # of the operand
     chain: tuple[Link, ...]  # from the operand down to the parameter
-    below: tuple[tuple[int, ...], ...] = ()  # shapes of the operands of the chain's nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,12 +52,8 @@ def _picked(node: Node) -> Tensor:
 
 def _affine(node: Node) -> Tensor:
     """``self + mat1 @ mat2``, whose bias is a leaf."""
-    return F.linear(node._saved_mat1, node._saved_mat2.mT * node._saved_alpha, _bias(node.next_functions[0][0]))
-
-
-def _bias(leaf: Any) -> Tensor:
-    bias: Tensor = leaf.variable
-    return bias
+    bias: Any = node.next_functions[0][0]
+    return F.linear(node._saved_mat1, node._saved_mat2.mT * node._saved_alpha, bias.variable)
 
 
 VALUES: dict[str, Callable[[Node], Tensor]] = {  # of the result

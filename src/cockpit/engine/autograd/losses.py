@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd import loss_values
-from cockpit.engine.autograd.graph import Graph, Node, Result, shapes, signed
+from cockpit.engine.autograd.graph import Graph, Node, Result, run_backward, shapes, signed
 from cockpit.engine.autograd.loss_values import CLASSES, FUSED, SHALLOW, VALUES, kind, passes, wide
 from cockpit.engine.autograd.placement import Source
 from cockpit.layers.layout import Layout
@@ -150,7 +150,7 @@ def _read(root: Tensor, seed: Tensor | None, deep: bool) -> _Reading:
         reading.constants += _entropies(node, grads)
         if deep and kind(node) in SHALLOW and prod(_operand(node).shape) > LARGE:
             raise Undefined(f"the gradient below {kind(node)} is too large")
-        for place, grad in zip(node.next_functions, _called(node, grads), strict=True):
+        for place, grad in zip(node.next_functions, run_backward(node, grads), strict=True):
             if place[0] is not None and grad is not None:
                 _add(arrived, place, grad)
     return reading
@@ -217,13 +217,6 @@ def _entropies(node: Node, grads: Sequence[Tensor | None]) -> list[Term]:
     if inner.next_functions[0][0] is not None or targets is None or targets.shape != gradient.shape:
         return []
     return [Term("KlDiv", torch.special.xlogy(targets, targets), gradient, Result.at(node))]
-
-
-def _called(node: Node, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-    """Run an operation's own backward, without anyone's hooks."""
-    filled = [None if g is None else g.to(meta.dtype) for g, meta in zip(grads, node._input_metadata, strict=True)]
-    sent = node(*filled) if callable(node) else node.apply(*filled)
-    return sent if isinstance(sent, tuple) else (sent,)
 
 
 def _layout(result: Result, sources: Sequence[Source], place: Place) -> Layout | None:

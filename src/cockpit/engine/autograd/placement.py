@@ -136,10 +136,7 @@ def _unreached(place: Place, beyond: bool, samples: int, sources: Sequence[Sourc
     """A result that has nothing to do with the sources, or is computed from them (a parameter of the loss itself)."""
     if not beyond:
         return Answer(None, True)
-    result = Result.at(*place)
-    layout = place_above(result, samples, sources, preferred)
-    options = candidates(result.shape, samples, preferred)
-    return Answer(next((option for option in options if option.layout(result.shape, samples) == layout), None), False)
+    return Answer(place_above(Result.at(*place), samples, sources, preferred), False)
 
 
 def _misfit(plain: Tensor, weighted: Tensor, factors: Tensor) -> float:
@@ -205,7 +202,7 @@ class _Probe:
         return noise.to(source.device, source.dtype)
 
 
-def place_above(result: Result, samples: int, sources: Sequence[Source], preferred: int) -> Layout | None:
+def place_above(result: Result, samples: int, sources: Sequence[Source], preferred: int) -> Placement | None:
     """Place the samples in a result computed from a source (flattened predictions): send back from it instead."""
     shape, weights = result.shape, _weights(samples)
     ones = torch.ones(shape, dtype=result.dtype, device=result.device)
@@ -225,7 +222,7 @@ def place_above(result: Result, samples: int, sources: Sequence[Source], preferr
         if layout is not None:
             both = zip(plain, sent(weigh(ones, layout, weights)), strict=True)
             if all(a is None or b is None or _misfit(a, b, weights**2) <= 1e-3 for a, b in both):
-                return layout
+                return option
     return None
 
 

@@ -76,7 +76,7 @@ class Samples:
     def _find_uses(self) -> Uses:
         at = self.graph.nodes  # individual losses given from outside may not be in the graph
         key = tuple((at.get(s.node), s.output) for s in self.sources), tuple(self._parameters)
-        known = self._structures.find(self.graph, key)
+        known: Known | None = self._structures.find(self.graph, key)
         uses = None if known is None else known.again(self.graph, self.count)
         if uses is not None:
             return uses
@@ -153,10 +153,10 @@ class Samples:
     def _by_asking(self, result: Result) -> Source:
         """Samples and positions share an axis: the order in which the first operations on parameters see samples."""
         options = self._options(result)
-        known = self._structures.order(self.graph)
+        known = self._structures.find(self.graph, "order")
         if known not in options:
             known = min(options, key=lambda option: self._misplaced(result, option)) if len(options) > 1 else options[0]
-            self._structures.keep_order(self.graph, known)
+            self._structures.keep(self.graph, "order", known)
         return self._at(result, known)
 
     def _at(self, result: Result, option: Placement) -> Source:
@@ -205,13 +205,16 @@ class Samples:
         for source in self.sources:
             if source.node is seen.node and source.output == seen.output:
                 return source.layout
-        layout = self._structures.above(self.graph, seen, self.count)
+        key = self.graph.nodes[seen.node], seen.output
+        known = self._structures.find(self.graph, key)
+        layout = None if known is None else known.layout(seen.shape, self.count)
         if layout is None:
-            layout = place_above(seen, self.count, self.sources, self._axis)
-            if layout is None:
+            known = place_above(seen, self.count, self.sources, self._axis)
+            if known is None:
                 raise Undefined(f"where the {self.count} samples are in what the loss was given cannot be known")
-            self._structures.keep_above(self.graph, seen, self.count, layout)
-        return layout
+            if self.count > 1:
+                self._structures.keep(self.graph, key, known)
+        return known.layout(seen.shape, self.count)
 
 
 DYNAMIC = frozenset(

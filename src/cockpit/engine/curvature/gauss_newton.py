@@ -49,8 +49,8 @@ class Remembered:
 class GaussNewton:
     """Columns of the loss, sent back through the network and squared."""
 
-    def __init__(self, factor: Factor, network: Network, remembered: Remembered, room: int | None = None) -> None:
-        self._factor, self._net, self._remembered, self._asked = factor, network, remembered, room
+    def __init__(self, factor: Factor, network: Network, remembered: Remembered) -> None:
+        self._factor, self._net, self._remembered = factor, network, remembered
         self._columns: Columns | None = None
 
     @torch.no_grad()
@@ -93,8 +93,6 @@ class GaussNewton:
 
     def _room(self, sender: Sender) -> int:
         """Bytes that columns may take at once."""
-        if self._asked is not None:
-            return self._asked
         kind = next(iter(self._net.parameters.values())).device.type
         return max(LEAST.get(kind, LEAST_ELSEWHERE), int(SHARE * sender.whole))
 

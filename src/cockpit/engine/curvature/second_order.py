@@ -25,7 +25,6 @@ NO_OUTPUT = "the network's output is not known: call the model itself, or pass t
 Computed = TypeVar("Computed")
 
 HALF = 0.5  # how far products in half precision may be from symmetric
-VECTORS = 6  # that a search holds at least
 
 
 @dataclass(slots=True)
@@ -54,7 +53,6 @@ class Request:
     half: bool = False  # something is in half precision
     accumulated: bool = False  # the step has more than this backward pass
     impossible: str | None = None  # why nothing can be computed
-    room: int | None = None  # bytes that may be taken beside what autograd itself takes; None: a share of the graph's
 
 
 def compute(needs: frozenset[Need], request: Request, memory: Memory, seed: int) -> Curvature:
@@ -105,7 +103,7 @@ class _Pass:
             if not request.network.outputs:
                 raise Undefined(NO_OUTPUT)
             factor = request.loss.factor(request.network.outputs, request.place)
-            self._newton = GaussNewton(factor, request.network, self._memory, request.room)
+            self._newton = GaussNewton(factor, request.network, self._memory)
         if need.kind == "ggn":
             return [self._newton.diagonal()]
         return self._newton.sampled(need.samples, self._generator(1))
@@ -114,27 +112,13 @@ class _Pass:
         """The search starts at noise, and as much of the eigenvectors of the step before."""
         generator, warm = self._generator(3), self._memory.eigenvector
         start = _noise(self._first, sum(p.numel() for p in self._request.network.parameters.values()), generator)
-        size = self._vectors(start)
         start /= start.norm()
         if warm is not None and warm.numel() == start.numel():
             start += warm.to(start)
         asymmetry = HALF if self._request.half else lanczos.ASYMMETRY
-        pair = lanczos.largest(self._products().flat, start, generator, asymmetry=asymmetry, size=size)
+        pair = lanczos.largest(self._products().flat, start, generator, asymmetry=asymmetry)
         self._memory.eigenvector = pair.vector
         return pair
-
-    def _vectors(self, start: Tensor) -> int:
-        """As many as there is room for."""
-        most, room = lanczos.most(start.numel()), self._request.room
-        if room is None:
-            return most
-        free = room // start.nbytes
-        if free < min(VECTORS, start.numel() + 1):
-            raise Undefined(
-                f"the search for it holds {VECTORS} vectors of {start.nbytes / 2**20:.0f} MiB, "
-                f"and may take {room / 2**20:.0f} MiB; allow more with watch(memory=...)"
-            )
-        return min(most, free - 1)
 
     def _products(self) -> HessianProduct:
         if self.product is None:

@@ -31,7 +31,6 @@ from cockpit.engine.needs import (
     SignalToNoise,
     Trace,
 )
-from cockpit.engine.statistics.bins import Bins
 from cockpit.engine.step.backward import NO_ROOM
 from cockpit.engine.step.line import LineEnd, unseen_by
 from cockpit.engine.step.numbers import Key
@@ -111,9 +110,9 @@ class Observation(Prepared):
         """||g_n||^2 of each covered parameter, [B]."""
         return self._by_name(SQ_NORM)
 
-    def dots(self, direction: str = DOT_GRAD) -> Vectors:
+    def dots(self) -> Vectors:
         """<g_n, mean gradient> of each covered parameter, [B]."""
-        return self._by_name(direction)
+        return self._by_name(DOT_GRAD)
 
     def mean_sq(self) -> dict[str, float]:
         """||mean_n g_n||^2 of each covered parameter."""
@@ -144,14 +143,6 @@ class Observation(Prepared):
     def counts(self, need: Hist1d | Hist2d) -> Numeric:
         """Counts of the covered parameters (``names``), one row for each."""
         return self.rows(need)
-
-    def hist1d(self, bins: Bins) -> dict[str, NDArray[np.int64]]:
-        """Counts of each covered parameter."""
-        return dict(zip(self.names, self.counts(Hist1d(bins)).astype(np.int64), strict=True))
-
-    def hist2d(self, gradient: Bins, parameter: Bins) -> dict[str, NDArray[np.int64]]:
-        """Counts of each covered parameter."""
-        return dict(zip(self.names, self.counts(Hist2d(gradient, parameter)).astype(np.int64), strict=True))
 
     def squares(self) -> dict[str, float]:
         """sum_n ||g_n||^2 of each covered parameter, estimated where only some samples were seen."""
@@ -185,10 +176,8 @@ class Observation(Prepared):
         """Euclidean length of the ``GRADIENT``, the ``UPDATE`` or the ``DISTANCE`` of each parameter."""
         if key not in self.numbers:
             raise Undefined("the optimizer took no step" if key == UPDATE else self.flaw or NOTHING_SEEN)
-        return {name: sqrt(square) for name, square in zip(self._names_of(key), self.numbers.values(key), strict=True)}
-
-    def _names_of(self, key: Key) -> list[str]:
-        return self.moved_names if key == UPDATE else self.all_names
+        names = self.moved_names if key == UPDATE else self.all_names
+        return {name: sqrt(square) for name, square in zip(names, self.numbers.values(key), strict=True)}
 
     # ---- curvature
 
