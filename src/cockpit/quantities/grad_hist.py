@@ -40,7 +40,7 @@ class _GradHist(SingleStepQuantity):
         """Return the counts, then adapt the limits for the next steps."""
         if not isfinite(step.sum_of_squares()):
             raise Undefined("individual gradients are not finite")
-        histogram = Histogram.from_rows(self._edges, tuple(step.names), step.counts(self._need()))
+        histogram = Histogram.from_rows(self._edges, tuple(step.names), step.rows(self._need()))
         for place, policy in enumerate(self._adapt):
             if policy.should_compute(step.step):
                 self._axes[place] = Bins(self._axes[place].count, *policy.measure(step))

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from cockpit.engine.autograd.graph import Graph, Node, Result
-from cockpit.engine.autograd.placement import Placements, Source, ask, place
+from cockpit.engine.autograd.placement import Source, ask, place
 from cockpit.engine.autograd.uses import find_uses
-from cockpit.engine.curvature.gauss_newton import GaussNewton, Network, Remembered
+from cockpit.engine.curvature.gauss_newton import GaussNewton, Memory, Network
 from cockpit.engine.curvature.loss_hessian import Loss
 from cockpit.engine.curvature.product import HessianProduct
 from cockpit.engine.curvature.second_order import Request
@@ -44,17 +44,16 @@ class Curved:
         """What lies below."""
         graph, samples = self.graph, self.source.layout.samples
         uses = find_uses(graph, self.parameters, samples, lambda places: ask(graph, places, samples, [self.source], 0))
-        placed = Placements(uses.layouts, uses.coupled)
-        return Network(graph, self.parameters, [self.source], uses.paths(), placed)
+        return Network(graph, self.parameters, [self.source], uses)
 
     def place(self, node: Node, output: int) -> Layout | None:
         """Where samples are in any other result."""
         return place(self.graph, (node, output), self.source.layout.samples, [self.source], 0)
 
-    def newton(self, remembered: Remembered | None = None) -> GaussNewton:
+    def newton(self, memory: Memory | None = None) -> GaussNewton:
         """The Gauss-Newton matrix."""
         factor = self.loss.factor([self.source], self.place)
-        return GaussNewton(factor, self.network, remembered or Remembered())
+        return GaussNewton(factor, self.network, memory or Memory())
 
     @property
     def product(self) -> HessianProduct:

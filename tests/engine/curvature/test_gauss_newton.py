@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.curvature import gauss_newton
-from cockpit.engine.curvature.gauss_newton import Remembered
+from cockpit.engine.curvature.gauss_newton import Memory
 
 
 def expected(model: nn.Module, inputs: Tensor, loss: str, axis: int = 0) -> dict[str, Tensor]:
@@ -23,9 +23,9 @@ def expected(model: nn.Module, inputs: Tensor, loss: str, axis: int = 0) -> dict
 @pytest.mark.parametrize("loss", ["cross entropy", "both signs"])
 def test_the_diagonal(name: str, loss: str) -> None:
     model, inputs = prepared(name)
-    remembered, given = Remembered(), curved(model, inputs, LOSSES[loss])
-    check(given.newton(remembered).diagonal(), expected(model, inputs, loss))
-    assert remembered.trusted(given.graph.signature, lambda: False)  # not by autograd, column by column
+    memory, given = Memory(), curved(model, inputs, LOSSES[loss])
+    check(given.newton(memory).diagonal(), expected(model, inputs, loss))
+    assert memory.structures.find(given.graph, "columns")  # not by autograd, column by column
 
 
 @pytest.mark.parametrize("name", ["perceptron", "overlapping pools", "groups", "tied", "recurrent", "positions"])
@@ -116,11 +116,11 @@ def test_a_hook_that_changes_gradients_is_noticed() -> None:
 
     torch.manual_seed(0)
     model = Apply(hooked, nn.Linear(5, 4), nn.Linear(4, C)).double()
-    inputs, remembered = torch.randn(N, 5).double(), Remembered()
+    inputs, memory = torch.randn(N, 5).double(), Memory()
     right = expected(Apply(lambda x, a, b: b(torch.relu(a(x))), *model.layers), inputs, "cross entropy")
     given = curved(model, inputs, LOSSES["cross entropy"])
-    found = given.newton(remembered).diagonal()
-    assert not remembered.trusted(given.graph.signature, lambda: True)
+    found = given.newton(memory).diagonal()
+    assert memory.structures.find(given.graph, "columns") is False
     for name, value in right.items():
         torch.testing.assert_close(found[name], value * (9 if name.startswith("layers.0") else 1))
 

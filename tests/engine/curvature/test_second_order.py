@@ -9,8 +9,9 @@ import torch
 from tests.engine.curvature.curved import Curved, by_name, check, curved, dense_hessian, dense_newton
 from tests.engine.curvature.nets import LOSSES, prepared
 
+from cockpit.engine.curvature.gauss_newton import Memory
 from cockpit.engine.curvature.product import HessianProduct
-from cockpit.engine.curvature.second_order import Memory, compute
+from cockpit.engine.curvature.second_order import compute
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal
 
 ALL = frozenset({MAX_EIGENVALUE, *(Diagonal(kind, 3) for kind in ("ggn", "ggn_mc", "hessian", "hutchinson"))})
@@ -80,6 +81,6 @@ def test_what_makes_all_impossible_is_the_reason_of_all() -> None:
 def test_no_output_no_columns() -> None:
     given = given_of()
     request = given.request()
-    network = type(request.network)(given.graph, given.parameters, [], request.network.paths, request.network.placed)
+    network = type(request.network)(given.graph, given.parameters, [], request.network.uses)
     found = compute(frozenset({Diagonal()}), type(request)(request.loss, network, None, request.place), Memory(), 1)
     assert "output is not known" in str(found.diagonals[Diagonal()])

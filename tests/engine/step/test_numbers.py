@@ -43,10 +43,3 @@ def test_what_is_put_anew_replaces_what_was_read() -> None:
     for value in (1.0, 2.0):
         numbers.put("a", torch.tensor([value]))
         assert numbers.values("a") == [value]
-
-
-def test_what_is_dropped_is_gone() -> None:
-    numbers = Numbers()
-    numbers.put("a", TENSORS["a"])
-    numbers.drop("a")
-    assert "a" not in numbers

@@ -60,7 +60,7 @@ def test_the_numbers_of_the_chosen(net: nn.Module, remembered: bool) -> None:
     for name, square in few.squares().items():
         assert square == pytest.approx(float(every.sq_norms()[name][chosen].sum()) * N / 3)
     elements = 3 * sum(p.numel() for p in net.parameters())
-    assert few.counts(Hist1d(Bins(8, -1.0, 1.0))).sum() == elements
+    assert few.rows(Hist1d(Bins(8, -1.0, 1.0))).sum() == elements
     for needs_all in (few.abs_max, lambda: few.signal_to_noise(SignalToNoise(1))):
         with pytest.raises(Undefined, match="all 8 samples"):
             needs_all()

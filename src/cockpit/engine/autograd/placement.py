@@ -6,7 +6,7 @@ shows which axis counts samples, also for time first, flattened, folded or broad
 autograd runs, so that nothing large is held. Weights are powers of two: rounding is the same both times.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -58,14 +58,6 @@ class Source(Result):
     @property
     def _parts(self) -> tuple[int, int]:
         return self.layout.samples, self.layout.inner
-
-
-@dataclass(frozen=True, slots=True)
-class Placements:
-    """Where the samples are in the results of operations on the batch."""
-
-    nodes: Mapping[Node, tuple[Layout | None, ...]]
-    coupled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

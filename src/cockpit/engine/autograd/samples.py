@@ -206,7 +206,7 @@ class Samples:
             if source.node is seen.node and source.output == seen.output:
                 return source.layout
         key = self.graph.nodes[seen.node], seen.output
-        known = self._structures.find(self.graph, key)
+        known: Placement | None = self._structures.find(self.graph, key)
         layout = None if known is None else known.layout(seen.shape, self.count)
         if layout is None:
             known = place_above(seen, self.count, self.sources, self._axis)
@@ -214,7 +214,8 @@ class Samples:
                 raise Undefined(f"where the {self.count} samples are in what the loss was given cannot be known")
             if self.count > 1:
                 self._structures.keep(self.graph, key, known)
-        return known.layout(seen.shape, self.count)
+            layout = known.layout(seen.shape, self.count)
+        return layout
 
 
 DYNAMIC = frozenset(

@@ -214,7 +214,8 @@ class Softmax:
 
 def _one_by_one(blocks: Tensor, apart: int) -> Tensor:
     """The outputs of a sample from its blocks: [..., B, c] -> [..., C]."""
-    return blocks.unflatten(-2, (-1, apart)).transpose(-2, -1).flatten(-3)
+    split: Tensor = blocks.unflatten(-2, (-1, apart))
+    return split.transpose(-2, -1).flatten(-3)
 
 
 Closed = Elementwise | Softmax  # formulas that stay exact where the loss is saturated

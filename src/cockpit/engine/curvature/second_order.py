@@ -13,7 +13,7 @@ from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.graph import Node
 from cockpit.engine.curvature import lanczos
 from cockpit.engine.curvature.estimates import hessian_diagonal, hutchinson
-from cockpit.engine.curvature.gauss_newton import GaussNewton, Network, Remembered
+from cockpit.engine.curvature.gauss_newton import GaussNewton, Memory, Network
 from cockpit.engine.curvature.loss_hessian import Loss
 from cockpit.engine.curvature.product import HessianProduct, Vectors
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
@@ -25,13 +25,6 @@ NO_OUTPUT = "the network's output is not known: call the model itself, or pass t
 Computed = TypeVar("Computed")
 
 HALF = 0.5  # how far products in half precision may be from symmetric
-
-
-@dataclass(slots=True)
-class Memory(Remembered):
-    """What is remembered from step to step."""
-
-    eigenvector: Tensor | None = None  # of the last search, several mixed: the next starts near them
 
 
 @dataclass(slots=True)

@@ -41,6 +41,5 @@ ABS_MAX = Statistic(
     join=torch.maximum,
     rows=_rows,
     shortcut=_largest_factors,
-    additive=False,
     stacked=_stacked,
 )

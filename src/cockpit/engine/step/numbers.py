@@ -38,8 +38,6 @@ class Numbers:
         if waiting:
             self._sent.append(_Sent(waiting))
 
-    ask = send
-
     @property
     def ready(self) -> bool:
         """Whether everything put so far can be read without waiting."""
@@ -60,11 +58,6 @@ class Numbers:
     def values(self, key: Key) -> list[float]:
         """The numbers of a key, one after the other."""
         return self[key].ravel().tolist()
-
-    def drop(self, key: Key) -> None:
-        """Forget a result that turned out to be wrong."""
-        self._here.pop(key, None)
-        self._waiting.pop(key, None)
 
 
 class _Sent:

@@ -24,8 +24,6 @@ from cockpit.engine.needs import (
     SUM_SQ,
     UPDATE,
     Diagonal,
-    Hist1d,
-    Hist2d,
     Need,
     NoiseToCurvature,
     SignalToNoise,
@@ -139,10 +137,6 @@ class Observation(Prepared):
         """Largest absolute element of any g_n."""
         self._require_all()
         return float(self.rows(ABS_MAX).max())
-
-    def counts(self, need: Hist1d | Hist2d) -> Numeric:
-        """Counts of the covered parameters (``names``), one row for each."""
-        return self.rows(need)
 
     def squares(self) -> dict[str, float]:
         """sum_n ||g_n||^2 of each covered parameter, estimated where only some samples were seen."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from cockpit.engine.autograd.allowance import Allowance
 from cockpit.engine.autograd.scaler import LossScale
 from cockpit.engine.autograd.structures import Structures
-from cockpit.engine.curvature.second_order import Memory
+from cockpit.engine.curvature.gauss_newton import Memory
 
 
 @dataclass
