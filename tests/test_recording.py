@@ -24,7 +24,7 @@ from cockpit.dashboard.fleet import Fleet
 from cockpit.dashboard.query import Query
 from cockpit.plots.summary import summary
 from cockpit.store import StoredRun, runs
-from cockpit.tracking.recording import choose_folder
+from cockpit.store.folder import choose_folder
 
 
 def trained(folder: Any, steps: int = 6, first: int = 0, **options: Any) -> nn.Module:

@@ -17,8 +17,8 @@ from cockpit.plots.figure import figure
 from cockpit.plots.plotter import CockpitPlotter
 from cockpit.problems.digits import digits, draw
 from cockpit.quantities import preset
+from cockpit.store.folder import choose_folder
 from cockpit.tracking.attach import watch
-from cockpit.tracking.recording import choose_folder
 from cockpit.tracking.watched import Watch
 
 BATCH = 64

@@ -39,6 +39,7 @@ def entry(
             self.fault(error)
             return None
 
+    guarded._torchdynamo_disable = True  # type: ignore[attr-defined]  # code of ours is never compiled into the loop
     return guarded
 
 

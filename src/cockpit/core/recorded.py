@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cockpit.core.course import Course, Courses, filled
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
@@ -33,9 +34,14 @@ class Recorded:
         self.metadata: Mapping[str, Any] = metadata or {}
         self.kinds: dict[str, Kind] = {}
         self._records: dict[str, dict[int, Record]] = {}
+        self._courses: dict[str, Courses] = {}
         for record in records:
             self.kinds.setdefault(record.name, record.kind)
-            self._records.setdefault(record.name, {})[record.step] = record
+            if isinstance(record.value, Course):
+                values = record.value.values
+                self._courses.setdefault(record.name, Courses()).add(record.step - len(values) + 1, values)
+            else:
+                self._records.setdefault(record.name, {})[record.step] = record
 
     def _of(self, name: str, kind: Kind) -> list[Record]:
         found = self._records.get(name, {}) if self.kinds.get(name) is kind else {}
@@ -47,7 +53,8 @@ class Recorded:
             parts = self.parts(name)
             rule = self.constant(name, "total") or ("sum" if name in SUMMED else "norm")
             return Series(parts.steps, total(parts.values, rule))
-        return _series(self._of(name, Kind.SCALAR), lambda record: _number(record.value))
+        series = _series(self._of(name, Kind.SCALAR), lambda record: _number(record.value))
+        return filled(series, self._courses[name].series()) if name in self._courses else series
 
     def parts(self, name: str) -> Parts:
         """See :class:`~cockpit.core.source.Source`."""

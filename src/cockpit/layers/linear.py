@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cockpit.layers._rule import Rule, Use
@@ -39,6 +40,8 @@ def _product(
     """``left @ right`` where operand ``slot`` is the parameter: g = left^T grad, or grad right^T."""
     grad = use.grad if grad is None else grad
     layout = use.layout
+    if any(m is not None and m.layout is not torch.strided for m in (left, right)):
+        return None  # a sparse matrix (the edges of a graph) has no rows to take apart
     if slot == 1 and left is not None and layout.in_rows_of(grad.shape[1]):
         rows = Layout(layout.samples, layout.inner // grad.shape[1])  # in units of rows
         row, col = (Layout(rows.samples, rows.inner * m.shape[1]).rows(m) for m in (left, grad))

@@ -11,9 +11,9 @@ INSTRUMENT = Instrument(
     "Loss",
     "performance",
     "Does it learn?",
-    "Mini-batch loss, and losses that were logged. Healthy is falling, first fast, then slowly; a red cross marks a "
-    "step where it was not finite: lower the learning rate, clip gradients or look at that batch; flat from the start: "
-    "look at the gradients; a validation loss that turns up: stop or regularise.",
+    "Mini-batch loss of every step, and losses that were logged. Healthy is falling, first fast, then slowly; a red "
+    "cross marks a step where it was not finite: lower the learning rate, clip gradients or look at that batch; flat "
+    "from the start: look at the gradients; a validation loss that turns up: stop or regularise.",
     ("Loss",),
 )
 

@@ -15,8 +15,8 @@ class CurvatureQuantity(SingleStepQuantity):
 
     Args:
         curvature: ``"ggn"``: exact generalised Gauss-Newton, never negative, the Hessian's diagonal on piecewise-linear
-            nets. ``"hessian"``: exact, for small nets. ``"ggn_mc"``: Monte Carlo. ``"hutchinson"``: random probes of
-            the Hessian. The original's names are accepted.
+            nets; Monte Carlo above 1,024 outputs of a sample. ``"hessian"``: exact, for small nets. ``"ggn_mc"``: Monte
+            Carlo. ``"hutchinson"``: random probes of the Hessian. The original's names are accepted.
         samples: Number of Monte Carlo samples or probes; from two on, the standard error is in the details.
     """
 

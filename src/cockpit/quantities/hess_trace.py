@@ -16,7 +16,7 @@ class HessTrace(CurvatureQuantity):
         """Return the trace of each parameter, with standard errors where it is an estimate."""
         traces = step.traces(self._trace)
         value = {name: mean(estimates) for name, estimates in traces.items()}
-        details: dict[str, object] = {"curvature": self.curvature, "total": "sum"}
+        details: dict[str, object] = {"curvature": step.kind_of(self._diagonal), "total": "sum"}
         if any(len(estimates) > 1 for estimates in traces.values()):
             error = {name: float(e.std(ddof=1) / len(e) ** 0.5) for name, e in traces.items()}
             details["standard_error"] = error

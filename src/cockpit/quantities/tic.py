@@ -37,7 +37,9 @@ class TICDiag(_TIC):
 
     def measure(self, step: Observation) -> Measured:
         """Return the criterion."""
-        return Measured(step.noise_to_curvature(self._noise) / step.batch_size, {"curvature": self.curvature})
+        return Measured(
+            step.noise_to_curvature(self._noise) / step.batch_size, {"curvature": step.kind_of(self._diagonal)}
+        )
 
 
 class TICTrace(_TIC):
@@ -58,4 +60,4 @@ class TICTrace(_TIC):
         trace = sum(mean(traces[name]) for name in step.names)  # of the same parameters as the norms
         if trace + self._epsilon == 0:
             raise Undefined("the trace is zero")
-        return Measured(norms / step.batch_size / (trace + self._epsilon), {"curvature": self.curvature})
+        return Measured(norms / step.batch_size / (trace + self._epsilon), {"curvature": step.kind_of(self._diagonal)})

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cockpit.core.source import Series
 from cockpit.store import node
 from cockpit.store.backend import Reader
 from cockpit.store.item import Attempt, Entry, Layout
-from cockpit.store.layout import Field, fields, notes, width
+from cockpit.store.layout import Field, course, fields, notes, width
 from cockpit.store.template import NO_DETAILS, NO_VALUE
 from cockpit.store.track import Group, Rows, Track
 
@@ -51,6 +52,7 @@ class Columns:
         self._times = Grown(np.float64)
         self._loaded = 0  # frames whose numbers are in memory
         self._matrices: dict[int, tuple[Grown, Grown]] = {}  # by layout: numbers, frames
+        self._courses: dict[str, tuple[Grown, Grown, Grown]] = {}  # by name: steps, attempts, values
 
     def __len__(self) -> int:
         return len(self._times.view)
@@ -80,8 +82,11 @@ class Columns:
 
     def visible(self, attempts: Sequence[Attempt]) -> NDArray[np.bool_]:
         """Which frames count: those that no later attempt has replaced."""
+        return self._standing(attempts, self["step"], self["attempt"])
+
+    def _standing(self, attempts: Sequence[Attempt], steps: Rows, whose: Rows) -> NDArray[np.bool_]:
         step, attempt = self["step"], self["attempt"]
-        seen = np.ones(len(self), dtype=bool)
+        seen = np.ones(len(steps), dtype=bool)
         for later in attempts:
             own, earlier = step[attempt == later.id], attempt < later.id
             if not earlier.any():
@@ -90,7 +95,7 @@ class Columns:
             last = own.max(initial=reached - 1)  # the step it has come to is not done yet
             if len(own) and later.first_step <= step[earlier].min():
                 last = max(last, step[earlier].max())  # all over again
-            seen &= ~(earlier & (step >= later.first_step) & (step <= last))
+            seen &= ~((whose < later.id) & (steps >= later.first_step) & (steps <= last))
         return seen
 
     def track(self, name: str, visible: NDArray[np.bool_]) -> Track:
@@ -100,7 +105,7 @@ class Columns:
             (field, layout, members[layout])
             for layout in members
             for field in self.fields[layout]
-            if field.name == name
+            if field.name == name and field.value != node.COURSE
         ]
         frames = np.concatenate([np.empty(0, np.int64), *(rows for _, _, rows in found)])
         which = np.repeat(np.arange(len(found)), [len(rows) for _, _, rows in found])
@@ -115,6 +120,19 @@ class Columns:
             if len(at := np.flatnonzero(which == number))
         ]
         return Track(steps, groups)
+
+    def course(self, name: str, attempts: Sequence[Attempt]) -> Series:
+        """The numbers of a name that came for many steps at a time; of several for a step the last one counts."""
+        if name not in self._courses:
+            return Series(np.empty(0, np.int64), np.empty(0))
+        steps, whose, values = (column.view for column in self._courses[name])
+        seen = self._standing(attempts, steps, whose)
+        return Series(steps[seen], values[seen])
+
+    def courses(self, visible: NDArray[np.bool_], name: str | None = None) -> Rows:
+        """The visible frames of many steps, in all or of a name."""
+        layouts = [layout for layout, found in self.fields.items() if (of := course(found)) and name in (None, of)]
+        return np.flatnonzero(visible & np.isin(self["layout"], layouts))
 
     def _members(self, visible: NDArray[np.bool_]) -> dict[int, Rows]:
         """The visible frames of each layout."""
@@ -134,13 +152,21 @@ class Columns:
         for place in _doubled(places):  # a damaged row that gives itself out as another one: which is which is unknown
             found.pop(place, None)
         damaged: list[int] = []
-        fresh = []
+        fresh, courses = [], []
         for layout in np.unique(layouts).tolist():
             if layout not in self.fields:
                 continue
             wide = width(self.fields[layout])
             frames = np.flatnonzero(layouts == layout)
             numbers = [found.get(place, b"") for place in places[frames].tolist()]
+            if (name := course(self.fields[layout])) is not None:
+                ends, whose = self["step"][first + frames], self["attempt"][first + frames]
+                pairs = zip(numbers, ends.tolist(), strict=True)
+                sound = np.array([_fits(some, end) for some, end in pairs], dtype=bool)
+                damaged += (first + frames[~sound]).tolist()
+                whole = [some for some, fits in zip(numbers, sound, strict=True) if fits]
+                courses.append((name, ends[sound], whose[sound], whole))
+                continue
             sound = np.array([len(some) == 8 * wide for some in numbers], dtype=bool)
             damaged += (first + frames[~sound]).tolist()
             rows = b"".join([some for some in numbers if len(some) == 8 * wide])
@@ -149,8 +175,21 @@ class Columns:
             kept = self._matrices.setdefault(layout, (Grown(np.float64, wide), Grown(np.int64)))
             kept[0].extend(matrix)
             kept[1].extend(members)
+        for name, ends, whose, whole in courses:
+            self._follow(name, ends, whose, whole)
         self._loaded = len(self)
         return damaged
+
+    def _follow(self, name: str, ends: Rows, whose: Rows, numbers: Sequence[bytes]) -> None:
+        """Put the numbers of many steps at the end."""
+        counts = np.array([len(some) // 8 for some in numbers], dtype=np.int64)
+        total = int(counts.sum())
+        steps = np.repeat(ends - np.cumsum(counts) + 1, counts) + np.arange(total)
+        new = Grown(np.int64), Grown(np.int64), Grown(np.float64)
+        columns = self._courses.setdefault(name, new)
+        values = np.frombuffer(b"".join(numbers), dtype="<f8")
+        for column, rows in zip(columns, (steps, np.repeat(whose, counts), values), strict=True):
+            column.extend(rows)
 
     @property
     def complete(self) -> bool:
@@ -187,6 +226,11 @@ class Columns:
         found = self.notes.get(frame, {})
         for field in self.fields[int(self["layout"][frame])]:
             yield field, found.get(field.index, (None, 0))
+
+
+def _fits(numbers: bytes, end: int) -> bool:
+    """Whether these can be the numbers of steps in a row up to this one."""
+    return bool(numbers) and len(numbers) % 8 == 0 and len(numbers) // 8 <= end + 1
 
 
 def _doubled(places: Rows) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cockpit.core.errors import CockpitError
+from cockpit.core.source import Series
 from cockpit.store import framed, known, lock, sqlite, sqlite_reader
 from cockpit.store.backend import UNCLOSED, Reader, Signature
 from cockpit.store.columns import Columns
@@ -263,6 +264,10 @@ class Contents:
         seen = self.columns.visible(self.attempts)
         seen[list(self._spoiled)] = False
         return seen
+
+    def course(self, name: str) -> Series:
+        """The numbers of a name that came for many steps at a time."""
+        return self.columns.course(name, self.attempts)
 
     def tails(self, frames: list[int]) -> Iterator[tuple[int, bytes | None]]:
         """Read the tails of frames; those that cannot be read are left out."""

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cockpit.core import reading
+from cockpit.core.course import Course
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
 from cockpit.store import node, tail
@@ -43,9 +44,12 @@ class Packer:
     def pack(self, records: Sequence[Record], time: float) -> list[Item]:
         """Return the frames of some records, new layouts before them."""
         steps: defaultdict[int, list[Record]] = defaultdict(list)
-        for record in records:
-            steps[record.step].append(record)
         items: list[Item] = []
+        for record in records:
+            if isinstance(record.value, Course):
+                items.extend(self._course(record, record.value, time))
+            else:
+                steps[record.step].append(record)
         for step, found in steps.items():
             _, names, kinds, values, reasons, details = zip(*found, strict=True)
             template = self._templates.get(names)
@@ -66,19 +70,27 @@ class Packer:
             (record.name, record.kind.value, value, details)
             for record, (value, details, _) in zip(records, taken, strict=True)
         ]
-        key = tuple(layout)
-        number = self._known.get(key)
-        if number is None:
-            text = json.dumps(layout, separators=(",", ":"))
-            number = self._known[key] = self._next
-            self._sizes[number] = len(records)
-            self._next += 1
-            self._change()
-            yield Layout(number, text)
+        number = yield from self._number(layout)
         notes = _notes(records, taken)
         self._remember(records, taken, words, number, notes)
         packed = np.array(numbers, dtype="<f8").tobytes()
         yield Frame(self._attempt, step, number, time, packed, notes, tail.join(chunks))
+
+    def _course(self, record: Record, course: Course, time: float) -> Iterator[Item]:
+        """A frame of many steps, with the number of the last one."""
+        number = yield from self._number([(record.name, record.kind.value, node.COURSE, NOTHING)])
+        yield Frame(self._attempt, record.step, number, time, course.values.astype("<f8").tobytes(), None, None)
+
+    def _number(self, layout: list[Any]) -> Generator[Item, None, int]:
+        key = tuple(layout)
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = self._next
+            self._sizes[number] = len(layout)
+            self._next += 1
+            self._change()
+            yield Layout(number, json.dumps(layout, separators=(",", ":")))
+        return number
 
     def _take(self, record: Record, numbers: list[float], chunks: list[bytes], words: bool) -> Taken:
         """Keep to the last shape where a value or its details are missing: one layout, not one for each gap."""
@@ -176,6 +188,11 @@ def fields(text: str) -> list[Field]:
             columns, chunks = node.size(shape)
             column, chunk = column + columns, chunk + chunks
     return found
+
+
+def course(found: Sequence[Field]) -> str | None:
+    """What a frame of many steps holds; None for any other."""
+    return found[0].name if len(found) == 1 and found[0].value == node.COURSE else None
 
 
 def width(found: Sequence[Field]) -> int:

@@ -10,6 +10,7 @@ Nodes are plain tuples and strings, so that they can be compared and written as 
 ``("h", bins, names)``  a histogram with equal bins: low and high of each axis, a chunk
 ``("H", bins, names)``  a histogram with other bins: a chunk
 ``"a"  "j"``            an array, anything else as JSON: a chunk
+``"s"``                 a float for each of several steps: all columns, as many as there are
 ======================  ==============================================================
 """
 
@@ -26,6 +27,7 @@ from cockpit.core.histogram import Histogram
 from cockpit.store import tail
 
 Node = Any
+COURSE = "s"  # the only record of its frame, whose step is the last of them
 LARGE = 1000  # bits; larger integers are no floats
 SHORT = 80
 NAME = 10_000  # characters of a name
@@ -100,7 +102,7 @@ def _plain(value: Any) -> Any:
 def check(node: Node) -> None:
     """Whether this is a node: ``ValueError`` if not, or if its histogram has more bins than memory holds."""
     match node:
-        case "f" | "i" | "b" | "a" | "j" | ["c", None] | ["c", str()]:
+        case "f" | "i" | "b" | "a" | "j" | "s" | ["c", None] | ["c", str()]:
             return
         case ["F", *keys] if all(map(_named, keys)):
             return
@@ -170,7 +172,7 @@ def size(node: Node) -> tuple[int, int]:
         case ["d", *entries]:
             sizes = [size(entry) for _, entry in entries]
             return sum(columns for columns, _ in sizes), sum(chunks for _, chunks in sizes)
-        case ["c", _]:
+        case "s" | ["c", _]:
             return 0, 0
         case ["h", bins, _]:
             return 2 * len(bins), 1

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cockpit.core.course import Course
 from cockpit.core.histogram import Histogram
 from cockpit.core.record import Record
 
@@ -98,6 +99,8 @@ def size(record: Record) -> int:
 def _size(value: Any) -> int:
     if isinstance(value, Histogram | np.ndarray):
         return value.nbytes
+    if isinstance(value, Course):
+        return value.values.nbytes
     if isinstance(value, Mapping):
         entries = value.values()
         return 60 * len(value) + (0 if FLOATS.issuperset(map(type, entries)) else sum(map(_size, entries)))

@@ -1,13 +1,15 @@
 """``StoredRun``: a run on disk as a source of series, also while it is being written."""
 
 from collections.abc import Callable, Iterator, Mapping
-from operator import itemgetter
+from heapq import merge
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cockpit.core.course import filled
 from cockpit.core.errors import CockpitError
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Kind
@@ -20,6 +22,7 @@ from cockpit.store.guard import refusing, refusing_each
 from cockpit.store.label import label
 from cockpit.store.layout import Field
 from cockpit.store.opened import Opened
+from cockpit.store.sample import sample
 from cockpit.store.table import table
 from cockpit.store.template import NO_DETAILS, NO_VALUE
 from cockpit.store.track import Track
@@ -142,7 +145,12 @@ class StoredRun(Opened):
             return Series(parts.steps, total(parts.values, rule))
         if kind is not Kind.SCALAR:
             return Series(np.empty(0, np.int64), np.empty(0))
-        return self._series(("scalar", name), name, lambda field: field.columns, 0)
+        found: Series = self._cached(("whole", name), lambda: self._whole(name))
+        return found
+
+    def _whole(self, name: str) -> Series:
+        tracked = self._series(("scalar", name), name, lambda field: field.columns, 0)
+        return filled(tracked, self._contents.course(name))
 
     def _series(self, key: tuple[str, ...], name: str, where: Callable[[Field], Any], without: int) -> Series:
         def build() -> Series:
@@ -168,15 +176,10 @@ class StoredRun(Opened):
     def sample(self, name: str, count: int) -> list[float]:
         """At most ``count`` values of a scalar, spread over the run; the numbers of other steps are not read."""
         with self._lock:
-            place = self._contents.columns["place"]
-            wanted = {int(place[frame]): found for frame, found in self._track(name).spread(count).items()}
             try:
-                read = self._contents.reader.numbers(sorted(wanted))
-                numbers = {place: np.frombuffer(found, "<f8") for place, _, found in read}
-                rows = [(at, float(numbers[key][column])) for key, (at, column) in wanted.items() if key in numbers]
+                return sample(self._contents, self._track(name), self._visible, name, count)
             except Exception:
                 return []
-            return [value for _, value in sorted(rows, key=itemgetter(0))]
 
     @refusing
     def parts(self, name: str) -> Parts:
@@ -278,11 +281,24 @@ class StoredRun(Opened):
 
     @refusing_each
     def records(self) -> Iterator[Record]:
-        """All records with everything that belongs to them, in the order of steps."""
+        """All records with everything that belongs to them, and the loss of every other step, in the order of steps."""
+        return merge(self._tracked(), *map(self._between, self.kinds), key=attrgetter("step"))
+
+    def _between(self, name: str) -> Iterator[Record]:
+        """The numbers of a name at steps at which nothing else was measured."""
+        if len(self._contents.course(name)):
+            series = self.scalar(name)
+            rest = ~np.isin(series.steps, self._track(name).steps)
+            for step, value in zip(series.steps[rest].tolist(), series.values[rest].tolist(), strict=True):
+                yield Record(step, name, Kind.SCALAR, value)
+
+    def _tracked(self) -> Iterator[Record]:
         with self._lock:
             self._load()
             self._check()
-            frames = np.flatnonzero(self._visible)
+            visible = self._visible.copy()
+            visible[self._contents.columns.courses(visible)] = False
+            frames = np.flatnonzero(visible)
             order = frames[np.argsort(self._contents.columns["step"][frames], kind="stable")].tolist()
         waiting: dict[str, Record] = {}
         step: int | None = None
@@ -319,9 +335,9 @@ class StoredRun(Opened):
 
     @refusing
     def output(self) -> dict[int, dict[str, Any]]:
-        """Return ``{step: {name: value}}``."""
+        """Return ``{step: {name: value}}`` of the tracked steps."""
         found: dict[int, dict[str, Any]] = {}
-        for record in self.records():
+        for record in self._tracked():
             found.setdefault(record.step, {})[record.name] = record.value
         return found
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import torch
@@ -11,21 +11,18 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cockpit.core.budget import FIRST
+from cockpit.core.config import hyperparameters
 from cockpit.core.schedule import Budget, Schedule, as_schedule
 from cockpit.engine.autograd.allowance import SHARE, Allowance
 from cockpit.engine.autograd.scaler import LossScale
 from cockpit.engine.step.settings import Settings
 from cockpit.quantities import resolve
+from cockpit.store.folder import announce, choose_folder
 from cockpit.tracking.checks import check_options, check_parts, check_torch, disabled, process
-from cockpit.tracking.config import hyperparameters
 from cockpit.tracking.describe import describe
 from cockpit.tracking.pace import tier_of
-from cockpit.tracking.recording import announce, choose_folder
 from cockpit.tracking.roster import inner_model, inner_optimizer
 from cockpit.tracking.watched import Watch
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("cockpit")
 

@@ -1,21 +1,24 @@
-"""``pit.explain()``: what is covered, what is not and why, and what it costs."""
+"""``pit.explain()``: what is covered, what is not and why, how it was measured, and what it costs."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
 
-from cockpit.core.ledger import WHOLE, Ledger, ledger
+from cockpit.core.costs import sentences, steps
+from cockpit.core.ledger import WHOLE, ledger
 from cockpit.core.meter import Meter
 from cockpit.core.record import percent
+from cockpit.engine.autograd.eager import compilations, is_compiled
 from cockpit.engine.needs import double_backward
-from cockpit.tracking.coverage import UNSTEPPED
+from cockpit.tracking.coverage import MOST, by_reason
 from cockpit.tracking.tracker import Tracker
 
 
 def explain(tracker: Tracker, model: nn.Module | None = None) -> str:
-    """Return coverage, undefined values and cost as sentences, one a line."""
-    lines = [*_what(tracker, model), *_coverage(tracker), *_undefined(tracker), *_cost(tracker)]
-    return "\n".join(lines)
+    """Return samples, coverage, paths, undefined values and cost as sentences, one a line, 25 at most."""
+    lines = [*_what(tracker, model), *_coverage(tracker), *_circumstances(tracker), *_compiled(tracker, model)]
+    return "\n".join([*lines, *_measured(tracker), *_undefined(tracker), *_cost(tracker)])
 
 
 def _what(tracker: Tracker, model: nn.Module | None) -> list[str]:
@@ -23,65 +26,84 @@ def _what(tracker: Tracker, model: nn.Module | None) -> list[str]:
     elements = sum(p.numel() for p in parameters.values())
     watched = f"{type(model).__name__}, " if model is not None else ""
     names = {quantity.name for quantity in tracker.quantities}
-    steps = sorted({record.step for record in tracker.history if record.name in names})
-    seen = f"tracked {_steps(len(steps))} from {steps[0]} to {steps[-1]}" if steps else "no step tracked yet"
+    tracked = sorted({record.step for record in tracker.history if record.name in names})
+    seen = f"tracked {steps(len(tracked))} from {tracked[0]} to {tracked[-1]}" if tracked else "no step tracked yet"
     measured = ", ".join(quantity.name for quantity in tracker.quantities) or "none"
     size = f"{len(parameters)} parameters with {elements:,} elements"
     return [f"Watching {watched}{size}; {seen}.", f"Quantities: {measured}."]
 
 
+def _compiled(tracker: Tracker, model: nn.Module | None) -> list[str]:
+    if tracker.settings.compiled == compilations() and not (model is not None and is_compiled(model)):
+        return []
+    told = "Compiled code runs eagerly on tracked steps; results are equal to rounding."
+    return [f"{told} Where it draws random numbers (dropout), Inductor would draw others."]
+
+
 def _coverage(tracker: Tracker) -> list[str]:
     seen, lines = tracker.coverage, []
+    if seen.found:
+        lines.append(f"Samples: {seen.found}.")
     if seen.flaw:
         lines.append(f"The last tracked step has no individual gradients: {seen.flaw}.")
     elif seen.uncovered:
         lines.append(f"Individual gradients cover {percent(seen.share)} of all elements; left out of the sums:")
-        lines += [f"  {name}: {why}" for name, why in sorted(seen.uncovered.items())]
+        lines += [f"  {line}" for line in by_reason(seen.uncovered)]
     elif tracker.history.steps():
         lines.append("Individual gradients cover all parameters.")
-    if seen.unstepped:
-        lines.append(f"{UNSTEPPED[0].upper()}{UNSTEPPED[1:]}.")
+    return lines
+
+
+def _circumstances(tracker: Tracker) -> Iterator[str]:
+    seen = tracker.coverage
+    yield from (f"{said[0].upper()}{said[1:]}." for said in sorted(seen.said))
     if tracker.settings.process:
-        lines.append(f"Losses and gradients are those of the samples of {tracker.settings.process}.")
-    taken, batch = seen.samples
-    if taken < batch:
-        lines.append(f"Individual gradients are those of {taken} random samples of each {batch}; sums are scaled up.")
+        yield f"Losses and gradients are those of the samples of {tracker.settings.process}."
     if seen.coupled:
-        lines.append(
+        yield (
             "Batch normalisation in training mode couples the samples. An individual gradient is the contribution "
             "through that sample's activations; their mean is still the gradient."
         )
-    if seen.regularised:
-        lines.append(
-            "The gradient has a part that no sample contributed, a regularisation term in the loss. GradNorm and Loss "
-            "include it, individual gradients do not."
-        )
     if seen.accumulation > 1:
-        lines.append(f"Each step has {seen.accumulation} backward passes (accumulation); they count as one batch.")
-    if tracker.settings.compiled_seen:
-        lines.append("Compiled code runs eagerly on tracked steps; results are equal to rounding.")
+        yield f"Each step has {seen.accumulation} backward passes (accumulation); they count as one batch."
     if any(double_backward(quantity.needs) for quantity in tracker.quantities):
-        lines.append(
+        yield (
             "Attention and recurrent layers use plain kernels on steps that differentiate twice; results are equal to "
             "rounding."
         )
-    return lines
+
+
+def _measured(tracker: Tracker) -> Iterator[str]:
+    """Which path each statistic took, and what the allowances decided."""
+    if tracker.coverage.estimated:
+        yield "The Gauss-Newton diagonal is a Monte Carlo estimate: a sample has too many outputs for the exact one."
+    taken, batch = tracker.coverage.samples
+    paths = tracker.settings.paths
+    if paths:
+        ways = {name: " and ".join(sorted(way for one, way in paths if one == name)) for name, _ in sorted(paths)}
+        yield f"Statistics: {', '.join(f'{name} by {way}' for name, way in ways.items())}."
+    if taken < batch:
+        yield f"Individual gradients are those of {taken} random samples of each {batch}; sums are scaled up."
+    if said := tracker.settings.allowance.said:
+        yield f"What samples contribute is kept until the step ends: {said}."
 
 
 def _undefined(tracker: Tracker) -> list[str]:
-    lines = []
+    shared: dict[str, dict[str, list[int]]] = {}
     for name, reasons in tracker.history.reasons().items():
-        for reason, steps in reasons.items():
-            first = ", ".join(map(str, steps[:3])) + (" ..." if len(steps) > 3 else "")
-            lines.append(f"{name} is undefined at {_steps(len(steps))} ({first}): {reason}.")
-    return lines
+        for reason, where in reasons.items():
+            shared.setdefault(reason, {})[name] = where
+    lines = []
+    for reason, names in list(shared.items())[:MOST]:
+        where = sorted({step for found in names.values() for step in found})
+        first = ", ".join(map(str, where[:3])) + (" ..." if len(where) > 3 else "")
+        verb = "are" if len(names) > 1 else "is"
+        lines.append(f"{', '.join(names)} {verb} undefined at {steps(len(where))} ({first}): {reason}.")
+    return lines + ([f"{len(shared) - MOST} more reasons: see history.reasons()."] if len(shared) > MOST else [])
 
 
 def _cost(tracker: Tracker) -> list[str]:
-    costs = ledger({"cost": cost(tracker)})
-    if not costs.counts.get(WHOLE):
-        return [*_plain(costs), *_budget(costs)]
-    return [*_plain(costs), *_tiers(costs), *_parts(costs), *_budget(costs)]
+    return sentences(ledger({"cost": cost(tracker)}))
 
 
 def cost(tracker: Tracker) -> dict[str, Any]:
@@ -94,47 +116,3 @@ def cost(tracker: Tracker) -> dict[str, Any]:
     }
     meter = getattr(tracker, "meter", tracker.schedule)
     return known | {"budget": meter.report()} if isinstance(meter, Meter) else known
-
-
-def _plain(costs: Ledger) -> list[str]:
-    if costs.plain is None:
-        return []
-    return [f"A plain step takes {_ms(costs.plain)}. A tracked step costs what it takes beyond that."]
-
-
-def _tiers(costs: Ledger) -> list[str]:
-    lines = []
-    for tier in costs.tiers:
-        if not tier.alone or tier.mean is None:
-            continue
-        first = f", the first time {_ms(tier.first)}" if tier.first is not None and tier.alone > 1 else ""
-        every = f", now every {tier.interval:.0f} steps" if tier.interval is not None and tier.interval >= 1.5 else ""
-        lines.append(
-            f"Tracking up to {tier.name} adds {_ms(tier.mean)} to a step{first}; "
-            f"{tier.name} was tracked at {_steps(tier.tracked)}{every}."
-        )
-    return lines
-
-
-def _parts(costs: Ledger) -> list[str]:
-    lines = [f"Cockpit takes {_ms(costs.each(WHOLE) or 0.0)} of a tracked step; of that, each time"]
-    return lines + [f"  {name}: {_ms(seconds)}" for name, seconds in costs.dearest_first() if name != WHOLE]
-
-
-def _budget(costs: Ledger) -> list[str]:
-    if costs.allowed is None or costs.spent is None:
-        return []
-    after = f", after {costs.grace:g} s that are free" if costs.grace else ""
-    free = f", {costs.free:.2f} s of them free" if costs.free else ""
-    used = f"{costs.used:.1%} used" if costs.used is not None else "nothing used yet"
-    guess = " (estimated until a plain step is seen)" if costs.estimated else ""
-    spent = f"{costs.spent:.2f} s spent{free}{guess}"
-    return [f"Budget: {costs.allowed:.0%} of the training time{after}. So far {used}: {spent}."]
-
-
-def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count} steps"
-
-
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.2f} ms"

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from cockpit.core.errors import why
+from cockpit.core.journal import Journal
 from cockpit.core.record import COVERED, PROCESS, Record
 from cockpit.engine.needs import DISTANCE, UPDATE, Need, per_sample
 from cockpit.engine.observation import Observation
 from cockpit.quantities._base import Measured, Quantity, SingleStepQuantity
 from cockpit.tracking.departure import Departure
-from cockpit.tracking.journal import Journal
 
 log = logging.getLogger("cockpit")
 

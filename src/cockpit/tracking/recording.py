@@ -1,13 +1,8 @@
 """A watched run on disk: which folder, the weights it started from, and what tracking costs as it goes on."""
 
 import logging
-import os
-import re
-import shlex
-import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -15,7 +10,6 @@ from weakref import ref
 import torch
 from torch import Tensor
 
-from cockpit.core.errors import CockpitError
 from cockpit.core.ledger import WHOLE
 from cockpit.store import Writer, create
 from cockpit.store.writer import how_it_ends
@@ -26,8 +20,6 @@ log = logging.getLogger("cockpit")
 
 START = "start.pt"  # the weights that Distance counts from
 START_BYTES = 256 * 2**20  # larger models do not get one
-QUIET = "COCKPIT_QUIET"  # the environment variable that keeps the line below away
-_announced: list[Path] = []  # one line a process, of its first run
 BOOKED = 2.0  # seconds from one note of the costs to the next
 
 
@@ -57,6 +49,8 @@ class Recording:
             return found is not None and found.meanwhile()
 
         self._writer.attend(meanwhile, count)
+        if self._tracker.ticks is not None:
+            self._tracker.ticks.wake = self._writer.expect
 
     def reached(self, step: int) -> None:
         """Training has come to this step."""
@@ -113,45 +107,3 @@ class Recording:
                 log.warning(
                     "%s has no starting weights from the earlier part of the run; Distance counts from here", name
                 )
-
-
-def announce(folder: Path) -> None:
-    """Say where the run lies and how to see it, once a process; quiet with ``COCKPIT_QUIET=1`` or in a further rank."""
-    quiet = os.environ.get(QUIET, "") not in ("", "0") or os.environ.get("RANK", "0") != "0"
-    if quiet or _announced:
-        return
-    _announced.append(folder)
-    with suppress(OSError, ValueError):  # no terminal, or one that is closed; no working directory
-        usual = folder.parent.absolute() == Path(os.environ.get("COCKPIT_RUNS") or "runs").absolute()
-        folder = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
-        where = "" if usual else f" {shlex.quote(str(folder.parent))}"
-        print(f"cockpit records to {folder}; see it live: cockpit ui{where}", file=sys.stderr, flush=True)
-
-
-def choose_folder(run: str | Path | bool | None, name: str) -> Path | None:
-    """The folder of a run: as given, by default ``runs/<time>-<name>`` ($COCKPIT_RUNS for runs); None: memory only."""
-    if run is False:
-        return None
-    if run is None or run is True:
-        parent = Path(os.environ.get("COCKPIT_RUNS") or "runs")
-        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{re.sub('[^A-Za-z0-9_.-]+', '_', name)}"
-        return _unused(parent, stem)
-    if not isinstance(run, str | os.PathLike):
-        raise CockpitError(f"run is {run!r}; give a folder, or False to keep the run in memory only")
-    if not str(run).strip():
-        raise CockpitError("run is an empty text; give a folder, or False to keep the run in memory only")
-    return Path(run).expanduser()
-
-
-def _unused(parent: Path, stem: str) -> Path:
-    """Two runs may start in the same second: the folder is made here, so that each gets its own."""
-    for number in range(1, 1000):
-        folder = parent / (stem if number == 1 else f"{stem}-{number}")
-        try:
-            folder.mkdir(parents=True)
-            return folder
-        except FileExistsError:
-            continue
-        except OSError:
-            return folder  # the store says what is wrong with it
-    return parent / stem

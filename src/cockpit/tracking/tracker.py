@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cockpit.core.errors import why
 from cockpit.core.guard import Faults, entry
 from cockpit.core.history import History
+from cockpit.core.journal import Journal
 from cockpit.core.record import Record
 from cockpit.core.schedule import Schedule
 from cockpit.core.turn import Turn
@@ -26,11 +27,11 @@ from cockpit.engine.step.settings import Settings
 from cockpit.quantities import QUANTITIES
 from cockpit.quantities._base import Quantity
 from cockpit.tracking.agenda import Agenda
-from cockpit.tracking.coverage import Coverage
+from cockpit.tracking.coverage import UNSTEPPED, Coverage
 from cockpit.tracking.departure import Departure
-from cockpit.tracking.journal import Journal
 from cockpit.tracking.measurements import Measurements
 from cockpit.tracking.pace import Pace
+from cockpit.tracking.ticks import Ticks
 
 log = logging.getLogger("cockpit")
 
@@ -52,6 +53,7 @@ class Tracker:
         self.quantities, self.schedule, self.settings = quantities, schedule, settings
         self.journal, self.coverage = Journal(), Coverage()
         self.recorder: Recorder | None = None
+        self.ticks: Ticks | None = None  #: the loss of every step
         self._parameters, self._learning_rates, self._defer = parameters, learning_rates, defer
         self._begin = time.perf_counter()
         #: parameters at the start of the run, for the quantities that ask
@@ -76,10 +78,16 @@ class Tracker:
 
     def meanwhile(self) -> bool:
         """In another thread, while the loop does something else: measure what is over; True to be asked again soon."""
+        self._pass_on()
         if not self._measurements.pending:
             return False
         with self._turn.spare() as free, torch.no_grad():
             return self._measurements.meanwhile() if free else True
+
+    def _pass_on(self) -> None:
+        records = self.ticks.take() if self.ticks is not None else None
+        if records and self.journal.sink is not None:
+            self.journal.sink.append(records)
 
     def pause(self) -> bool:
         """No tracked step follows soon: measure what is there, else it would wait for one; False if more will come."""
@@ -88,6 +96,8 @@ class Tracker:
 
     def settle(self) -> None:
         """Wait for the device and measure everything that waits for it."""
+        if self.ticks is not None:
+            self.ticks.settle()
         try:
             with self._turn:
                 self._measurements.settle(wait=True)
@@ -177,7 +187,7 @@ class Tracker:
             self._remember_start(recorder.parameters)
         recorder.before(roots, seeds)
         if recorder.strays == STRAYS:
-            self.coverage.note_unstepped()
+            self.coverage.say(UNSTEPPED)
 
     @entry
     def attach(self) -> bool:
@@ -364,6 +374,7 @@ class Tracker:
     def close(self) -> None:
         """End the run: what waited for a further step stays undefined."""
         self.settle()
+        self._pass_on()
         with self._turn:
             if self._departure is not None:
                 self._never_arrived(self._departure, "no further step was taken")

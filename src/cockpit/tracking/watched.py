@@ -25,12 +25,14 @@ from cockpit.core.source import Source
 from cockpit.engine.autograd import eager, tap
 from cockpit.engine.needs import double_backward
 from cockpit.engine.step.settings import Settings
+from cockpit.quantities import Loss
 from cockpit.store import StoredRun
 from cockpit.tracking.checks import disabled, whole
 from cockpit.tracking.explain import explain
 from cockpit.tracking.hooks import Hook
 from cockpit.tracking.recording import Recording
 from cockpit.tracking.roster import Roster, inside, may_nest, nested
+from cockpit.tracking.ticks import Ticks
 from cockpit.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -64,20 +66,24 @@ class Watch:
         self._stepped: set[int] = set()
         self._hooks: list[Any] = []
         self._armed = ExitStack()
-        self._armed_for: tuple[bool, bool] | None = None  # what the forward pass runs under; None: no hooks
+        self._armed_for: bool | None = None  # whether the network is differentiated twice; None: no hooks
         self._alone = len(optimizers) == 1
         self._closed = disabled()
         measured = [] if self._closed else quantities
         roster = Roster(model, optimizers)
-        self._compiled = eager.is_compiled(model)
+        settings.compiled = -1 if eager.is_compiled(model) else settings.compiled
         self._tracker = Tracker(roster.trainable, measured, schedule, settings, roster.learning_rates)
-        self._pace = self._tracker.pace
+        self._pace, self._ticks = self._tracker.pace, Ticks(roster.trainable, settings.scale, Loss.__name__)
+        if any(type(quantity) is Loss and not quantity.scheduled for quantity in measured):
+            self._tracker.ticks = self._ticks
+            tap.observe(self._ticks)
         families = [[optimizer, *inside(optimizer)] for optimizer in optimizers]
         self._places = {id(one): place for place, family in enumerate(families) for one in family}
         self._nests = any(map(may_nest, families))
         self._steppers = [one for family in families for one in family]
         if not self._closed:
             for one in self._steppers:
+                self._hooks.append(one.register_step_pre_hook(self._ticks.enter))
                 if not self._alone:  # which of them steps first says where a step begins
                     self._hooks.append(one.register_step_pre_hook(self._before_update))
                 self._hooks.append(one.register_step_post_hook(self._after_update))
@@ -174,7 +180,7 @@ class Watch:
     def source(self) -> Recorded:
         """Return what was recorded so far as series, for panels and plots."""
         self._tracker.settle()
-        return Recorded(self._tracker.journal, self.name, reached=self.step)
+        return Recorded([*self._tracker.journal, *self._ticks.records()], self.name, reached=self.step)
 
     def close(self) -> None:
         """Stop watching, remove all hooks and finish the run; a second call does nothing."""
@@ -203,6 +209,7 @@ class Watch:
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
+        tap.leave(self._ticks)
 
     def _drop_unfinished(self) -> None:
         if self.step > self._first:
@@ -239,14 +246,13 @@ class Watch:
             return
         recorder = self._tracker.recorder
         twice = recorder is not None and double_backward(recorder.needs)
-        eagerly = self._tracker.settings.compiled_seen or self._compiled
-        if self._armed_for != (twice, eagerly):
-            self._arm(twice, eagerly)
+        if self._armed_for != twice:
+            self._arm(twice)
 
-    def _arm(self, twice: bool, eagerly: bool) -> None:
-        """``twice``: the network is differentiated twice; ``eagerly``: compiled code runs as it is written."""
+    def _arm(self, twice: bool) -> None:
+        """``twice``: the network is differentiated twice."""
         self._disarm()
-        self._armed_for = twice, eagerly
+        self._armed_for = twice
         for module, called in ((self._model, self._model_called), (self._loss_fn, self._loss_called)):
             if isinstance(module, nn.Module) and not isinstance(module, torch.jit.ScriptModule):  # those take no hooks
                 handle = module.register_forward_hook(Hook(called), with_kwargs=True)
@@ -256,9 +262,8 @@ class Watch:
         if self._alone:
             for one in self._steppers:
                 self._armed.callback(one.register_step_pre_hook(self._before_update).remove)
-        if eagerly:
-            eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
-            self._armed.callback(eager.release)
+        eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
+        self._armed.callback(eager.release)
         scripted = isinstance(self._model, torch.jit.ScriptModule)
         switches = eager.differentiable_twice(self._model) if twice and not scripted else []
         if switches:  # only while the model computes: the user's own settings hold everywhere else
@@ -310,6 +315,7 @@ class Watch:
             return
         pace = self._pace
         if pace.resting > 0 and self._alone:
+            self._ticks.finish(self.step)
             pace.resting -= 1
             pace.rested += 1
             self.step += 1
@@ -317,13 +323,16 @@ class Watch:
         self._stepped.add(self._places[id(optimizer)])
         if len(self._stepped) == len(self._optimizers):
             self._finish_step()
-        elif self._tracker.recorder is not None:
-            self._tracker.recorder.in_update, self._tracker.recorder.updated = False, True
+        else:
+            self._ticks.in_update, self._ticks.updated = False, True
+            if self._tracker.recorder is not None:
+                self._tracker.recorder.in_update, self._tracker.recorder.updated = False, True
 
     def _finish_step(self) -> None:
         self._stepped.clear()
         tracked = self._tracker.recorder is not None
         self._tracker.after_update()
+        self._ticks.finish(self.step)
         self.step += 1
         self._tell(tracked)
         self._begin_step()
@@ -334,6 +343,10 @@ class Watch:
             self._recording.reached(self.step)
             if tracked:
                 self._recording.book()
+
+
+for _hook in (Watch._after_update, Ticks.enter):  # the first one stands for all entries
+    eager.uncompiled(_hook)
 
 
 @atexit.register

@@ -84,3 +84,18 @@ def test_no_output_no_columns() -> None:
     network = type(request.network)(given.graph, given.parameters, [], request.network.uses)
     found = compute(frozenset({Diagonal()}), type(request)(request.loss, network, None, request.place), Memory(), 1)
     assert "output is not known" in str(found.diagonals[Diagonal()])
+
+
+def test_an_estimate_where_the_exact_one_takes_too_many_columns() -> None:
+    """A model of language: every word is an output."""
+    torch.manual_seed(0)
+    words = 1500
+    model, labels = torch.nn.Linear(4, words), torch.randint(words, (6,))
+    given = curved(model, torch.randn(6, 4), lambda o: torch.nn.functional.cross_entropy(o, labels))
+    exact, estimate = Diagonal("ggn"), Diagonal("ggn_mc")
+    found = [compute(frozenset({exact, estimate}), given.request(), Memory(), seed) for seed in range(40)]
+    assert all(one.estimated == {exact} for one in found)
+    p = given.output.detach().double().softmax(1)
+    traces = [float(one.diagonals[exact][0]["bias"].sum()) for one in found]  # type: ignore[index, call-overload]
+    assert sum(traces) / len(traces) == pytest.approx(float((p * (1 - p)).sum() / 6), rel=0.05)
+    assert compute(frozenset({exact}), given_of().request(), Memory(), 1).estimated == set()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.cases import CASES
+from tests.cases import CASES, Case
 from tests.engine.walked import USUAL, Trial
 from tests.reference.run import reference_steps
+from tests.test_table import allowed
 from tests.watched import watched_run
 from torch import Tensor, nn
 
+from cockpit.core.errors import CockpitError
 from cockpit.engine.observation import Observation
 from cockpit.engine.statistics import At, Statistic, finished
 from cockpit.quantities._base import SingleStepQuantity
@@ -19,11 +21,6 @@ LARGE = Statistic(
     "large", "sample", lambda g, at: (g.abs() > at.parameter.abs() + 1e-9).reshape(len(g), -1).sum(1).to(g)
 )
 KURTOSIS = finished("kurtosis", FOURTH, lambda total, at: total.sum())
-NETS = [
-    "relu_mlp", "tied_autoencoder", "layer_used_twice", "own_parameters", "weight_norm", "cnn", "conv1d",
-    "conv_transpose", "resnet_batch_norm_eval", "transformer", "lstm", "gru", "embedding", "tied_language_model",
-    "accumulation_uneven",
-]  # fmt: skip
 
 
 class Seen(SingleStepQuantity):
@@ -36,14 +33,24 @@ class Seen(SingleStepQuantity):
         return {"fourth": fourth, "large": float(step.total(LARGE).sum()), "kurtosis": float(step.rows(KURTOSIS).sum())}
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_one_line_on_every_net(name: str) -> None:
-    case = CASES[name]
-    output = watched_run(case, [Seen()], run=False).get_output()
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_one_line_on_every_net(case: Case) -> None:
+    """Right, or undefined where the histogram of all individual gradients may be."""
+    try:
+        records = {
+            record.step: record for record in watched_run(case, [Seen()], run=False).history if record.name == "Seen"
+        }
+    except CockpitError:
+        assert case.may_refuse
+        return
     for number, step in enumerate(reference_steps(case)):
+        if records[number].value is None:
+            assert allowed(case, "GradHist1d", records[number].reason or "")
+            continue
         fourth = sum(float(g.pow(4).sum()) for g in step.g_n.values())
         large = sum(float((g.abs() > step.theta[key].abs() + 1e-9).sum()) for key, g in step.g_n.items())
-        assert output[number]["Seen"] == pytest.approx({"fourth": fourth, "large": large, "kurtosis": fourth}, rel=1e-7)
+        expected = {"fourth": fourth, "large": large, "kurtosis": fourth}
+        assert records[number].value == pytest.approx(expected, rel=max(1e-7, 10 * case.tolerance), nan_ok=True)
 
 
 def test_two_statistics_of_one_name_are_an_error() -> None:

@@ -106,6 +106,14 @@ class Allowance:
         """The device ran out of memory."""
         self.limit = max(1, (self.limit or max(LEAST, self._unused(like))) // 2)
 
+    @property
+    def said(self) -> str:
+        """What keeping contributions took in the last steps, and the limit, in words; empty where none were kept."""
+        if not self._needed:
+            return ""
+        fits = "which fits" if self._room is None else f"of {self._room / 2**20:,.0f} MiB"
+        return f"{self._needed / 2**10:,.1f} KiB for each sample, {fits}"
+
     def on_host(self, size: int, like: Tensor) -> bool:
         """Whether vectors of so many bytes, which are read once a step, are to lie in the host's memory."""
         return on_gpu(like) and size > max(LEAST, int(self.share * max(self._peak, most_allocated(like))))

@@ -6,6 +6,7 @@ to no backward pass (an evaluation without ``no_grad``) leave nothing behind.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +18,7 @@ from cockpit.engine.autograd.graph import Graph, Node
 if TYPE_CHECKING:
     from cockpit.engine.autograd.loss_calls import LossCall
 
-REMEDY = "give it with watch(..., batch_size=N or a callable of the model's arguments), or say batch_axis="
+REMEDY = "use pit.loss or watch(..., batch_size=), or say batch_axis="
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,13 @@ def batch_size_of(
     sizes = {forward.size for forward in forwards if isinstance(forward.size, int)}
     if not sizes:
         sizes = {call.shape[axis if len(call.shape) > axis else 0] for call in calls if call.shape}
+    given_to = [call.given.shape for call in calls if call.given is not None and call.given.shape]
+    if given_to and (len(sizes) != 1 or any(prod(shape) % max(1, *sizes) for shape in given_to)):
+        sizes = {shape[0] for shape in given_to}  # what pit.loss got names the samples
+    if not sizes:  # a method other than ``forward`` was called, say
+        raise Undefined("the batch size cannot be known (no call of the model was seen); give watch(..., batch_size=N)")
     if len(sizes) != 1:
-        seen = "no call of the model was seen" if not sizes else f"calls with {sorted(sizes)} samples were seen"
-        raise Undefined(f"the batch size cannot be known ({seen}); {REMEDY}")
+        raise Undefined(f"the batch size cannot be known (calls with {sorted(sizes)} samples were seen); {REMEDY}")
     size = sizes.pop()
     if size < 1:
         raise Undefined(f"the batch is empty; {REMEDY}")
@@ -145,7 +150,8 @@ def _individual_losses(
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """Yield the tensors of nested containers."""
     if isinstance(value, Tensor):
-        yield value
+        if not value.is_nested:  # it has no shape
+            yield value
     elif isinstance(value, dict):
         for entry in value.values():
             yield from tensors_in(entry)

@@ -15,10 +15,10 @@ _changing = threading.Lock()
 
 
 def hold() -> None:
-    """Compiled functions run eagerly from here on."""
+    """Compiled functions run eagerly from here on: those that are compiled only now, too."""
     global _holders, _stance
     with _changing:
-        if _holders == 0:
+        if _holders == 0 and "torch._dynamo" in sys.modules:  # else nothing can be compiled
             _stance = torch.compiler.set_stance("force_eager")
         _holders += 1
 
@@ -29,8 +29,23 @@ def release() -> None:
     with _changing:
         _holders -= 1
         if _holders == 0 and _stance is not None:
-            _stance.__exit__(None, None, None)
+            if torch._dynamo.eval_frame._stance is _stance.stance:  # else the user has set another one meanwhile
+                _stance.__exit__(None, None, None)
             _stance = None
+
+
+def uncompiled(function: Callable[..., Any]) -> None:
+    """Never trace a function of ours, nor what it calls, where the loop that calls it is compiled."""
+    function._torchdynamo_disable = True  # type: ignore[attr-defined]  # read while the caller is traced
+    frames = torch._C._dynamo.eval_frame
+    skip = frames._FrameAction.SKIP
+    frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))  # read while it runs
+
+
+def compilations() -> int:
+    """How many functions were compiled in this process."""
+    known = sys.modules.get("torch._dynamo.utils")
+    return 0 if known is None else known.counters["frames"]["ok"]
 
 
 def is_compiled(model: nn.Module) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.checkpointed import recomputed
 
 Node = Any  # torch.autograd.graph.Node: its saved values have no static types
@@ -38,13 +39,17 @@ def family(node: Node) -> str:
 
 def shapes(node: Node) -> list[tuple[int, ...]]:
     """Shapes of the results of the operation."""
-    return [tuple(meta.shape) for meta in node._input_metadata]
+    found = node._input_metadata
+    if any(meta.is_nested_tensor for meta in found):
+        raise Undefined("nested tensors are not supported: pad them, torch.nested.to_padded_tensor(x, 0.0)")
+    return [tuple(meta.shape) for meta in found]
 
 
 def operand_shape(node: Node, slot: int) -> tuple[int, ...]:
     """Shape of an operand that is a result itself."""
     operand, output = node.next_functions[slot]
-    return tuple(operand._input_metadata[output].shape)
+    shape: tuple[int, ...] = shapes(operand)[output]
+    return shape
 
 
 def run_backward(node: Node, grads: Iterable[Tensor | None]) -> Sequence[Tensor | None]:

@@ -26,6 +26,7 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 ROUGH = 2e-2  # in half precision
 PIECE = 2**20  # entries that are multiplied at once
 LARGE = 2**24  # entries of a gradient that is not made for a second try
+APART = "samples cannot be told apart"
 REMEDY = "use pit.loss(individual_losses) or watch(..., losses=...)"
 
 Place = Callable[[Result], Layout | None]
@@ -46,9 +47,7 @@ class Term:
         layout = _layout(self.result, sources, place) if samples > 1 else Layout(1, prod(self.result.shape))
         if layout is None or layout.inner % self.classes:
             shape = list(self.result.shape)
-            raise Undefined(
-                f"samples cannot be told apart in {self.name} of shape {shape}, which the loss takes; {REMEDY}"
-            )
+            raise Undefined(f"{APART} in {self.name} of shape {shape}, which the loss takes; {REMEDY}")
         layout = Layout(samples, layout.inner // self.classes)
         value, gradient = self.value, self.gradient.expand(self.value.shape)
         rows = value.shape[0] // samples if value.numel() == samples * layout.inner and value.dim() else 0

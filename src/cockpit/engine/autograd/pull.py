@@ -67,7 +67,7 @@ def _one_by_one(node: Any, slot: int, shape: tuple[int, ...], given: Iterable[li
 
 def _call(node: Any, grads: list[Tensor | None], slot: int, shape: tuple[int, ...]) -> Tensor:
     if family(node) == "CompiledFunctionBackward":
-        raise Undefined("used inside a compiled function; the next tracked step runs it eagerly")
+        raise Undefined("used inside a compiled function that does not run eagerly")
     grad = run_backward(node, grads)[slot]
     if grad is None:
         return next(g for g in grads if g is not None).new_zeros(shape)

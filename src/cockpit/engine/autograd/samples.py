@@ -12,7 +12,7 @@ from torch import Tensor
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.batch import REMEDY, Forward, batch_size_of
 from cockpit.engine.autograd.checkpointed import REENTRANT, put_back
-from cockpit.engine.autograd.graph import Graph, Node, Result, family
+from cockpit.engine.autograd.graph import Graph, Node, Result, family, shapes
 from cockpit.engine.autograd.placement import Answer, Place, Source, ask, place, place_above
 from cockpit.engine.autograd.structures import Known, Structures
 from cockpit.engine.autograd.uses import Uses, find_uses, first_operations
@@ -63,7 +63,12 @@ class Samples:
         self.graph, self.seen, self._parameters = graph, seen, parameters
         self._structures, self._axis, self._buffers, self._linear = structures, axis, buffers, linear
         forwards, calls = [forward for _, forward in seen.forwards], [call for _, call in seen.calls]
-        self.count = batch_size_of(forwards, calls, seen.losses, seen.size or size, axis)
+        try:
+            self.count = batch_size_of(forwards, calls, seen.losses, seen.size or size, axis)
+        except Undefined:
+            for node in graph.nodes:
+                shapes(node)  # a nested tensor has none, and says so
+            raise
         self.sources = self._find_sources()
         self._uses: Uses | None = None
 
@@ -99,6 +104,16 @@ class Samples:
         """Whether data decide what goes where between the samples' source and a parameter."""
         return any(family(node) in DYNAMIC for node in self.graph.below(source.node for source in self.sources))
 
+    def described(self) -> str:
+        """How many there are, along which axis of what, and from how many calls."""
+        source, calls = self.sources[0], len({id(forward.call) for _, forward in self.seen.forwards})
+        given = any(call.given is not None and call.given.node is source.node for _, call in self.seen.calls)
+        axis = source.layout.axis_of(source.shape)
+        along = f"along axis {axis} of" if axis >= 0 else "several rows each of"
+        what = "what pit.loss was given" if given else "the model's output"
+        several = f", {'from' if given else 'the same ones in'} {calls} calls of the model" if calls > 1 else ""
+        return f"{self.count} in a backward pass, {along} {what}, {list(source.shape)}{several}"
+
     def place(self, node: Node, output: int) -> Layout | None:
         """Where the samples are in any result that has them."""
         return place(self.graph, (node, output), self.count, self.sources, self._axis)
@@ -123,6 +138,9 @@ class Samples:
         ]
         if not any(kinds):  # the loss lies inside the model: its own results
             kinds.append(self._linear())
+        given = kinds[2]
+        if given and not all(self._fits(result) for result in given):
+            kinds[1] = []
         for results in kinds:
             top = topmost(graph, results)
             described = [source for result in top if (source := self.likeliest(result)) is not None]
@@ -135,6 +153,13 @@ class Samples:
         if seen:
             raise Undefined(f"a batch of {self.count} samples does not fit the output of shape {seen[0]}; {REMEDY}")
         raise Undefined("the network's output was not seen: call the model itself, or pass the loss as a module")
+
+    def _fits(self, given: Result) -> bool:
+        """Whether entries of ``pit.loss`` and outputs belong to the same samples; else the entries are the samples."""
+        outputs = [source for result in self.seen.outputs() if (source := self.likeliest(result)) is not None]
+        if not outputs or given.node not in self.graph:
+            return True
+        return self._above(given, outputs) is not None
 
     def _options(self, result: Result) -> list[Placement]:
         """Ways in which an output may hold the samples: along the preferred axis or the first."""
@@ -205,16 +230,21 @@ class Samples:
         for source in self.sources:
             if source.node is seen.node and source.output == seen.output:
                 return source.layout
+        layout = self._above(seen, self.sources)
+        if layout is None:
+            raise Undefined(f"where the {self.count} samples are in what the loss was given cannot be known")
+        return layout
+
+    def _above(self, seen: Result, sources: Sequence[Source]) -> Layout | None:
+        """Where the samples are in a result that is computed from others."""
         key = self.graph.nodes[seen.node], seen.output
         known: Placement | None = self._structures.find(self.graph, key)
         layout = None if known is None else known.layout(seen.shape, self.count)
         if layout is None:
-            known = place_above(seen, self.count, self.sources, self._axis)
-            if known is None:
-                raise Undefined(f"where the {self.count} samples are in what the loss was given cannot be known")
-            if self.count > 1:
+            known = place_above(seen, self.count, sources, self._axis)
+            if known is not None and self.count > 1:
                 self._structures.keep(self.graph, key, known)
-            layout = known.layout(seen.shape, self.count)
+            layout = None if known is None else known.layout(seen.shape, self.count)
         return layout
 
 

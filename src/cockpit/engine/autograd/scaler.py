@@ -20,15 +20,21 @@ class LossScale:
 
     def of(self, root: Tensor) -> float:
         """Return the loss scale inside ``root``; 1 without a scaler."""
+        factor = self.factor(root)
+        return 1.0 if factor is None else float(factor)
+
+    def factor(self, root: Tensor) -> Tensor | float | None:
+        """Return it where it lies, without waiting for the device; None without a scaler."""
         if self._given is not None:
-            return float(self._given.get_scale()) if self._given.is_enabled() else 1.0
+            scale = getattr(self._given, "_scale", None)
+            return (self._given.get_scale() if scale is None else scale) if self._given.is_enabled() else None
         factor = _scalar_factor(root)
         if factor is None:
-            return 1.0
+            return None
         scaler = self._found() if self._found is not None else None
         if scaler is None or not _is_its_scale(scaler, factor):
             scaler = self._search(factor)
-        return 1.0 if scaler is None else float(factor)
+        return None if scaler is None else factor
 
     def _search(self, factor: Tensor) -> Any:
         if self._searches >= SEARCHES:
@@ -56,4 +62,8 @@ def _scalar_factor(root: Tensor) -> Tensor | None:
 
 def _is_its_scale(scaler: Any, factor: Tensor) -> bool:
     scale = getattr(scaler, "_scale", None)
-    return isinstance(scale, Tensor) and float(scale) == float(factor)
+    if not isinstance(scale, Tensor):
+        return False
+    if scale.device != factor.device:  # a copy, of which only the value tells
+        return float(scale) == float(factor)
+    return scale.data_ptr() == factor.data_ptr()

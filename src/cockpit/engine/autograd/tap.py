@@ -1,8 +1,9 @@
 """See every backward call while someone listens.
 
-``Tensor.backward`` calls ``torch.autograd.backward``; while a step is tracked that name points here. So the loss that
+``Tensor.backward`` calls ``torch.autograd.backward``; while a model is watched that name points here. So the loss that
 is really backpropagated is known, work can be done on its graph before it is freed, and the moment when the gradients
-are complete, before the user clips them, is simply the return of the call. One wrapper serves all listeners; all of
+are complete, before the user clips them, is simply the return of the call. One wrapper serves all listeners, and those
+who only take the loss of every step; all of
 them prepare before any of them places hooks, so that none sees the other's work. Trainings in several threads do not
 see each other: whether a pass is nested is known for each thread, and a listener says which passes concern it.
 """
@@ -15,6 +16,8 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+from cockpit.engine.autograd.eager import uncompiled
 
 
 class Listener(Protocol):
@@ -39,35 +42,54 @@ class Listener(Protocol):
         """The gradients are complete."""
 
 
+class Observer(Protocol):
+    """Someone who wants to see the loss of every pass, and nothing of its graph; it never raises."""
+
+    def sees(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> Callable[[], Any] | None:
+        """A pass is about to run: what to call when it has succeeded."""
+
+
 _listeners: list[weakref.ref[Listener]] = []  # weak: a watch that is dropped without close() must not live on
+_observers: list[weakref.ref[Observer]] = []
 _torchs: Callable[..., None] = torch.autograd.backward
 _original: Callable[..., None] | None = None  # what the name pointed to before; None: nobody listens
 _here = threading.local()  # .running: a pass that is being shown runs in this thread
-_changing = threading.Lock()
+_changing, _NOWHERE = threading.Lock(), nullcontext()
 
 
 def listen(listener: Listener) -> None:
     """Show all backward passes to ``listener``, until it leaves or dies."""
+    _join(_listeners, listener)
+
+
+def observe(observer: Observer) -> None:
+    """The same for one who takes no part in them."""
+    _join(_observers, observer)
+
+
+def leave(one: Listener | Observer) -> None:
+    """Stop; the last one to leave puts torch's own function back."""
+    known: list[weakref.ref[Any]] = [*_listeners, *_observers]
+    for reference in [reference for reference in known if reference() is one]:
+        _drop(reference)
+
+
+def _join(known: list[Any], one: Any) -> None:
     global _original
     with _changing:
-        _listeners.append(weakref.ref(listener, _drop))
+        known.append(weakref.ref(one, _drop))
         if _original is None:
             _original = torch.autograd.backward
             torch.autograd.backward = _tapped
 
 
-def leave(listener: Listener) -> None:
-    """Stop listening; the last one to leave puts torch's own function back."""
-    for reference in [reference for reference in tuple(_listeners) if reference() is listener]:
-        _drop(reference)
-
-
-def _drop(reference: "weakref.ref[Listener]") -> None:
+def _drop(reference: "weakref.ref[Any]") -> None:
     global _original
     with _changing:
-        if reference in _listeners:
-            _listeners.remove(reference)
-        if not _listeners and _original is not None and torch.autograd.backward is _tapped:
+        for known in _listeners, _observers:
+            if reference in known:
+                known.remove(reference)
+        if not _listeners and not _observers and _original is not None and torch.autograd.backward is _tapped:
             torch.autograd.backward = _original
             _original = None
 
@@ -79,7 +101,8 @@ def _tapped(
     shown = None if getattr(_here, "running", False) else _roots(tensors, grad_tensors)
     if shown is None:  # a backward pass inside another one (reentrant checkpointing), or nothing to see
         return original(tensors, grad_tensors, retain_graph, *args, **kwargs)
-    known = [listener for reference in tuple(_listeners) if (listener := reference()) is not None]
+    seen = [done for ref in tuple(_observers) if (one := ref()) is not None and (done := one.sees(*shown)) is not None]
+    known = [listener for ref in tuple(_listeners) if (listener := ref()) is not None] if _listeners else []
     listeners = [listener for listener in known if listener.concerns(shown[0])]
     for listener in listeners:
         listener.before(*shown)
@@ -88,15 +111,20 @@ def _tapped(
         wishes = [listener.attach() for listener in listeners]
         if any(wishes):
             retain_graph = True
-        with _this_thread() if listeners and all(listener.alone() for listener in listeners) else nullcontext():
+        with _this_thread() if listeners and all(listener.alone() for listener in listeners) else _NOWHERE:
             original(tensors, grad_tensors, retain_graph, *args, **kwargs)
     finally:
         _here.running = False
         for listener in listeners:
             listener.detach()
+    for done in seen:
+        done()
     for listener in listeners:
         listener.after()
     return None
+
+
+uncompiled(_tapped)
 
 
 def _this_thread() -> AbstractContextManager[Any]:
@@ -106,6 +134,8 @@ def _this_thread() -> AbstractContextManager[Any]:
 
 def _roots(tensors: Any, grads: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]] | None:
     """What is backpropagated; None where torch itself will say what is wrong with it."""
+    if grads is None and isinstance(tensors, Tensor):
+        return (tensors,), (None,)
     roots = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors) if isinstance(tensors, list | tuple) else ()
     if grads is None or isinstance(grads, Tensor):
         seeds = (grads,) if isinstance(grads, Tensor) else (None,) * len(roots)

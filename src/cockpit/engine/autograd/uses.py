@@ -16,6 +16,7 @@ from cockpit.engine.autograd.placement import Answer, Place, couples
 from cockpit.layers.layout import Layout
 
 ROUNDS = 8  # how many operations on parameters alone may follow each other
+COMPLEX = "complex parameters are not supported: keep torch.view_as_real(w) as the parameter"
 NO_SAMPLES = "no operation that uses it has a batch axis"
 MIXED = (
     "a term of the loss uses it with numbers that may be samples'; use pit.loss, or add a penalty's gradient after "
@@ -98,6 +99,8 @@ def find_uses(graph: Graph, parameters: Mapping[str, Tensor], samples: int, aski
                     uses.regularised |= uses.under(end)
                 else:
                     uses.uncovered.update(dict.fromkeys(uses.under(end), MIXED))
+    complex_ones = [name for name, parameter in parameters.items() if parameter.is_complex()]
+    uses.uncovered |= dict.fromkeys(set(complex_ones) & set(uses.names.values()), COMPLEX)
     ends = {node.next_functions[slot][0] for node, slots in uses.edges.items() for slot in slots}
     covered = {name for end in (*ends, *uses.carriers) for name in uses.under(end)}
     for name in uses.names.values():

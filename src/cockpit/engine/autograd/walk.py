@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cockpit.core.errors import why
+from cockpit.core.errors import Undefined, why
 from cockpit.core.guard import entry
 from cockpit.engine.autograd.checkpointed import Borrowed, recomputed
 from cockpit.engine.autograd.eager import full_precision
-from cockpit.engine.autograd.graph import Link, Node
+from cockpit.engine.autograd.graph import Link, Node, family
 from cockpit.engine.autograd.pull import of_operand, through
 from cockpit.engine.autograd.uses import Uses
 from cockpit.layers import AnyForm, Form, Summed, combine
@@ -87,7 +87,7 @@ class Walk:
                 try:
                     end.forms.append(of_operand(reading, slot, grads, self._uses.layouts[node]))
                 except Exception as error:  # a user's training never breaks because it is watched
-                    end.problem = why(error)
+                    end.problem = _reason(node, error)
 
     @entry
     def _carried(self, node: Node, slots: list[int], grads: Grads) -> None:
@@ -129,6 +129,12 @@ class Walk:
         if grad is not None:
             with torch.no_grad(), full_precision(_device(grads)):
                 self._ready(name, parts, grad.detach())
+
+
+def _reason(node: Node, error: Exception) -> str:
+    """Why the samples are not told apart at an operation."""
+    failed = f"{family(node).removesuffix('Backward')} cannot be taken one sample at a time"
+    return str(error) if isinstance(error, Undefined) else f"{failed} ({why(error)[:80]})"
 
 
 def _device(grads: Grads) -> str:

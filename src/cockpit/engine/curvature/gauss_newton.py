@@ -15,7 +15,7 @@ from cockpit.engine.autograd.graph import Graph, edge
 from cockpit.engine.autograd.placement import Source
 from cockpit.engine.autograd.structures import Structures
 from cockpit.engine.autograd.uses import Uses
-from cockpit.engine.curvature.factors import Columns, Factor
+from cockpit.engine.curvature.factors import MAX_COLUMNS, Columns, Factor
 from cockpit.engine.curvature.product import AGREES, Vectors
 from cockpit.engine.curvature.sender import Sender
 from cockpit.engine.curvature.squares import Squares
@@ -53,6 +53,11 @@ class GaussNewton:
     def __init__(self, factor: Factor, network: Network, memory: Memory) -> None:
         self._factor, self._net, self._memory = factor, network, memory
         self._columns: Columns | None = None
+
+    @property
+    def large(self) -> bool:
+        """Whether there are too many columns for the exact diagonal, but not for mixtures of them."""
+        return not isinstance(self._factor, Columns) and self._factor.target.size > MAX_COLUMNS
 
     @torch.no_grad()
     def diagonal(self) -> Vectors:

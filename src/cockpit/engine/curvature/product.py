@@ -75,7 +75,8 @@ class HessianProduct:
                 above, below, given, retain_graph=True, create_graph=create_graph, allow_unused=True
             )
         except RuntimeError as error:
-            raise Undefined(f"the network cannot be differentiated twice: {str(error).splitlines()[0]}") from error
+            first = str(error).splitlines()[0].rstrip(".")
+            raise Undefined(f"the network cannot be differentiated twice: {first}") from error
 
 
 def _closed(loss: Loss, parameters: Mapping[str, Tensor]) -> list[Closed]:

@@ -33,6 +33,7 @@ class Curvature:
 
     diagonals: dict[Diagonal, list[Vectors] | str] = field(default_factory=dict)
     eigenpair: lanczos.Eigenpair | str | None = None
+    estimated: set[Diagonal] = field(default_factory=set)  # by Monte Carlo, where the exact one takes too many columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ def compute(needs: frozenset[Need], request: Request, memory: Memory, seed: int)
         for need in diagonals:
             if need.kind in ("ggn", "ggn_mc"):
                 found.diagonals[need] = _attempt(partial(pass_.of_gauss_newton, need), request.impossible)
+    found.estimated = pass_.estimated
     return found
 
 
@@ -77,6 +79,7 @@ class _Pass:
     def __init__(self, request: Request, memory: Memory, seed: int) -> None:
         self._request, self._memory, self._seed = request, memory, seed
         self._newton: GaussNewton | None = None
+        self.estimated: set[Diagonal] = set()
         self.product: HessianProduct | None = None
         self._first = next(iter(request.network.parameters.values()))
         self.device = self._first.device
@@ -97,8 +100,10 @@ class _Pass:
                 raise Undefined(NO_OUTPUT)
             factor = request.loss.factor(request.network.outputs, request.place)
             self._newton = GaussNewton(factor, request.network, self._memory)
-        if need.kind == "ggn":
+        if need.kind == "ggn" and not self._newton.large:
             return [self._newton.diagonal()]
+        if need.kind == "ggn":
+            self.estimated.add(need)
         return self._newton.sampled(need.samples, self._generator(1))
 
     def largest(self) -> lanczos.Eigenpair:
@@ -130,7 +135,9 @@ def _attempt(compute: Callable[[], Computed], impossible: str | None) -> Compute
     try:
         return compute()
     except Exception as error:  # a user's training never breaks because it is watched
-        return why(error)
+        first = f"{error}\n".splitlines()[0].rstrip(".")
+        once = not isinstance(error, Undefined) and "derivative for" in first and "not implemented" in first
+        return f"it cannot be differentiated twice: {first}" if once else why(error)
 
 
 def _noise(like: Tensor, size: int, generator: torch.Generator) -> Tensor:

@@ -1,6 +1,6 @@
 """A statistic of all individual gradients g_n of a parameter, as one value: a definition, and how its parts join."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from types import EllipsisType
@@ -21,6 +21,12 @@ class At:
     parameter: Tensor
     vectors: Mapping[str, Tensor] = field(default_factory=dict)  # "mean": mean of g_n; directions, "curvature"
     size: int = 0  # samples of the step
+    paths: set[tuple[str, str]] | None = None  # where the path of each statistic is noted
+
+    def took(self, path: str, statistics: "Iterable[Statistic]") -> None:
+        """Note which path statistics took: few rows, an identity on factors, or the definition."""
+        if self.paths is not None:
+            self.paths.update((s.name, path) for s in statistics)
 
     def cut(self, rows: Place) -> "At":
         """The same beside some rows."""

@@ -33,8 +33,12 @@ def scan(form: AnyForm, wanted: Sequence[Statistic], at: At, elements: int) -> F
     if isinstance(form, Indexed):
         rows = Rows.of(form)
         found = {s: s.rows(rows, at) for s in wanted if s.rows is not None}
-    found |= _by_shortcuts(form, [s for s in wanted if s not in found], at, elements)
+        at.took("touched rows", found)
+    quick = _by_shortcuts(form, [s for s in wanted if s not in found], at, elements)
+    at.took("shortcut", quick)
+    found |= quick
     rest = [s for s in wanted if s not in found]
+    at.took("definition", rest)
     of_samples: dict[Statistic, dict[int, list[Tensor]]] = {s: {} for s in rest if s.keeps == "sample"}
     for n, place, g in tiles(form, elements) if rest else ():
         beside, first_row = at.cut(place), 0 if place is ... else place.start

@@ -19,6 +19,8 @@ def scan_together(g: Tensor, wanted: Sequence[Statistic], at: Sequence[At]) -> l
     names = at[0].vectors.keys() if at else ()
     vectors = {name: torch.stack([beside.vectors[name].reshape(-1) for beside in at]) for name in names}
     found: list[Found] = [{} for _ in at]
+    if at:
+        at[0].took("definition", bases)
     for s in bases:
         if s.stacked is None:
             parts: Sequence[Tensor] = [s.chunk(g[p].clone(), beside) for p, beside in enumerate(at)]

@@ -27,6 +27,7 @@ from cockpit.layers.forms import AnyForm, Dense, scale, wide
 from cockpit.layers.parts import pick, tensors
 
 NOT_ASKED = "individual gradients were not asked for"
+TOGETHER = "; the loss takes them together: an individual gradient is what goes through one sample's output"
 NO_ROOM = "what the samples contributed did not fit into the memory of this step; at the next one fewer are taken"
 NO_MEMORY = "the device ran out of memory; less is kept from the next step on"
 
@@ -40,6 +41,7 @@ class Pass:
     shares: Tensor | str = NOT_ASKED  # each sample's share of the loss, or why it is not known
     crowded: bool = False  # what samples contributed did not fit
     problem: str | None = None  # why there are no individual gradients although they were asked for
+    where: str = ""  # how many samples there are and where, for people
     coupled: bool = False
     half: torch.dtype | None = None
     regularised: set[str] = field(default_factory=set)
@@ -118,7 +120,7 @@ class Backward:
                     settings.buffers,
                     partial(losses.results, roots, seeds),
                 )
-                self.found.samples = self.samples.count
+                self.found.samples, self.found.where = self.samples.count, self.samples.described()
                 if LOSSES in self.needs:
                     for _, call in self.seen.calls:
                         self.samples.of_loss(call)
@@ -126,9 +128,7 @@ class Backward:
                 self._explain(self.samples)
 
     def _explain(self, samples: Samples) -> None:
-        settings, found = self.settings, self.found
-        compiled = any(node.name().startswith("CompiledFunction") for node in self.graph.nodes)
-        settings.compiled_seen |= compiled
+        found = self.found
         if not self._asked:
             return
         uses = samples.uses()
@@ -158,7 +158,7 @@ class Backward:
             for need, estimates in known.items()
             if isinstance(need, Diagonal) and isinstance(estimates, list)
         }
-        reduction = Reduction(self.needs, self.settings.allowance, line, diagonals)
+        reduction = Reduction(self.needs, self.settings.allowance, line, diagonals, paths=self.settings.paths)
         self._vectors = sum(vector.nbytes for vector in line.values() if vector.is_cuda)
         if sure:
             self._reduction, self._lasting = reduction, LINE in self.needs
@@ -180,6 +180,7 @@ class Backward:
                 leaf = self.graph.leaves[id(self.parameters[name])]
                 self._handles.append(leaf.register_prehook(partial(self._arrived, name)))
         if self._walk is not None:
+            self.settings.paths.clear()
             self._walk.listen()
         if LOSSES in self.needs:
             for node, call in self.seen.calls:
@@ -307,6 +308,7 @@ class Backward:
         found.off |= self._off
         if LOSSES in self.needs and self.samples is not None:
             found.shares = shares.shares_of(self.samples, found.loss, self._of_graph)
+            found.where += TOGETHER if isinstance(found.shares, str) and found.shares.startswith(losses.APART) else ""
         reduction = self._reduction or self._guess
         if reduction is not None:
             found.elements = reduction.kept
@@ -333,7 +335,8 @@ def mean_of(estimates: list[Vectors], loss_scale: float) -> Vectors:
 def backpropagated(roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> Tensor:
     """The number whose gradient is taken; a view of the user's own tensor where it is that."""
     if len(roots) == 1 and seeds[0] is None and roots[0].numel() == 1:
-        return roots[0].detach().reshape(())
+        loss = roots[0].detach()
+        return loss.reshape(()) if loss.dim() else loss
     total = torch.zeros((), dtype=torch.float64, device=roots[0].device)
     for root, seed in zip(roots, seeds, strict=True):
         total += (root.detach() * (1 if seed is None else seed)).sum()

@@ -7,7 +7,7 @@ from torch import Tensor
 from cockpit.core.errors import why
 from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.samples import Samples, unnoticed
-from cockpit.engine.autograd.uses import Uses
+from cockpit.engine.autograd.uses import COMPLEX, Uses
 from cockpit.engine.curvature.gauss_newton import Memory, Network
 from cockpit.engine.curvature.loss_hessian import Loss
 from cockpit.engine.curvature.second_order import Curvature, Request, compute
@@ -18,6 +18,8 @@ CHECKPOINTED = (
     "and curvature reads them many times; leave it out of schedule, or train without checkpointing"
 )
 
+SPARSE = "sparse gradients of an embedding have no curvature here: use sparse=False"
+LOOKED_UP = frozenset({"EmbeddingBackward", "EmbeddingBagBackward"})
 UNKNOWN = "where the samples are was not found out"
 
 
@@ -53,7 +55,16 @@ def curvature_of(
         samples.place if isinstance(samples, Samples) else lambda node, output: None,
         half=graph.half is not None,
         accumulated=accumulated,
-        impossible=CHECKPOINTED if graph.checkpointed() else None,
+        impossible=_impossible(graph, parameters),
     )
     with unnoticed(roots[0].grad_fn):
         return compute(needs, request, memory, abs(key))
+
+
+def _impossible(graph: Graph, parameters: Mapping[str, Tensor]) -> str | None:
+    """Why no curvature can be had."""
+    if graph.checkpointed():
+        return CHECKPOINTED
+    if any(getattr(node, "_saved_sparse", False) for node in graph.find(LOOKED_UP)):
+        return SPARSE
+    return COMPLEX if any(parameter.is_complex() for parameter in parameters.values()) else None

@@ -182,6 +182,10 @@ class Observation(Prepared):
             raise Undefined(estimates)
         return estimates
 
+    def kind_of(self, need: Diagonal) -> str:
+        """Which curvature it is: an exact one may have been too large."""
+        return "ggn_mc" if any(need in found.curvature.estimated for found in self.passes) else need.kind
+
     def traces(self, need: Trace) -> dict[str, Numeric]:
         """Trace of the diagonal of each parameter, one for each estimate."""
         if need not in self.numbers:

@@ -103,7 +103,9 @@ class Prepared:
         self._candidates = [name for name in self.parameters if name in took_part and name not in structural]
         known = self.passes[0].numbers if len(self.passes) == 1 else {}
         elements = self.passes[0].elements if known else {}
-        reduction = Reduction(needs, self.settings.allowance, line, self._diagonals(needs), elements)
+        reduction = Reduction(
+            needs, self.settings.allowance, line, self._diagonals(needs), elements, self.settings.paths
+        )
         rows = [known.get(name) or self._of_parameter(reduction, name) for name in self._candidates]
         self._elements = reduction.kept
         for key, tensor in stacked(rows).items():

@@ -252,6 +252,7 @@ def _join(known: Pass, new: Pass) -> None:
         known.problem = known.problem or SECOND_PASS
     both = isinstance(known.shares, Tensor) and isinstance(new.shares, Tensor)
     known.shares = known.shares + new.shares if both else new.shares  # type: ignore[operator]
+    known.curvature.estimated |= new.curvature.estimated
     diagonals = known.curvature.diagonals
     for need, found in new.curvature.diagonals.items():
         mine_then = diagonals.get(need)

@@ -72,6 +72,7 @@ class Reduction:
     line: Mapping[str, Tensor] = field(default_factory=dict)  # the direction of the step before, by parameter
     diagonals: Mapping[str, Vectors] = field(default_factory=dict)  # curvature, by its name
     kept: dict[Need, Vectors] = field(default_factory=dict)  # numbers of every element, while the step lasts
+    paths: set[tuple[str, str]] | None = None  # where the path of each statistic is noted
 
     def __post_init__(self) -> None:
         asked = {need: s for need in self.needs if self._known(need) and (s := statistic_of(need)) is not None}
@@ -108,7 +109,7 @@ class Reduction:
         vectors |= {key: diagonal[name] for key, diagonal in self.diagonals.items() if name in diagonal}
         if self.line:
             vectors[LINE] = self.line[name].to(mean.device) if name in self.line else torch.zeros_like(mean)
-        return At(parameter.detach(), vectors, size)
+        return At(parameter.detach(), vectors, size, self.paths)
 
     def _numbers(self, name: str, found: Found) -> dict[Need, Tensor]:
         numbers = {need: found[s] for need, s in self.wanted.items()}

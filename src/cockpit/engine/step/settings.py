@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from cockpit.engine.autograd.allowance import Allowance
+from cockpit.engine.autograd.eager import compilations
 from cockpit.engine.autograd.scaler import LossScale
 from cockpit.engine.autograd.structures import Structures
 from cockpit.engine.curvature.gauss_newton import Memory
@@ -25,6 +26,7 @@ class Settings:
     passes: int = 0  # backward passes of the last step; 0: none was seen
     careful: int = 0  # so many steps may have several again
     process: str | None = None  # which of several, whose gradients are averaged while they arrive
-    compiled_seen: bool = False
+    compiled: int = field(default_factory=compilations)  # before the run; -1: the model is
+    paths: set[tuple[str, str]] = field(default_factory=set)  # of the last step's statistics: name, path
     buffers: Callable[[], Iterable[Tensor]] = tuple  # of the model: a recomputed forward pass may change them
     curvature: Memory = field(default_factory=Memory)

@@ -17,9 +17,9 @@ import torch
 from tests.small import draw, watched
 from torch import nn
 
+from cockpit.core.config import hyperparameters
 from cockpit.core.errors import CockpitError
 from cockpit.store import StoredRun
-from cockpit.tracking.config import hyperparameters
 
 
 class Kind(Enum):
