@@ -21,7 +21,7 @@ from cockpit.engine.curvature.second_order import Curvature
 from cockpit.engine.needs import LINE, LOSSES, Diagonal, Need, per_sample
 from cockpit.engine.statistics.together import AT_ONCE, SMALL
 from cockpit.engine.step import curvature, shares
-from cockpit.engine.step.reduction import Reduction, Vectors, curvature_name
+from cockpit.engine.step.reduction import Reduction, Vectors
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, Dense, scale, wide
 from cockpit.layers.parts import pick, tensors
@@ -154,7 +154,7 @@ class Backward:
         """
         known = self.found.curvature.diagonals
         diagonals = {
-            curvature_name(need): mean_of(estimates, self.scale)
+            need.name: mean_of(estimates, self.scale)
             for need, estimates in known.items()
             if isinstance(need, Diagonal) and isinstance(estimates, list)
         }

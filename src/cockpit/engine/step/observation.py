@@ -25,10 +25,9 @@ from cockpit.engine.needs import (
     UPDATE,
     Diagonal,
     Need,
-    NoiseToCurvature,
-    SignalToNoise,
     Trace,
 )
+from cockpit.engine.statistics import Statistic
 from cockpit.engine.step.backward import NO_ROOM
 from cockpit.engine.step.line import LineEnd, unseen_by
 from cockpit.engine.step.numbers import Key
@@ -156,7 +155,7 @@ class Observation(Prepared):
         norms, along = self.sum_of_squares(), float(np.square(self.total(DOT_GRAD)).sum()) * self._share
         return (mean, norms / mean, along / mean / mean) if mean else (0.0, 0.0, 0.0)
 
-    def signal_to_noise(self, need: SignalToNoise) -> tuple[float, float]:
+    def signal_to_noise(self, need: Statistic) -> tuple[float, float]:
         """Sum of the ratios g_j^2 / var_j, and how many there are."""
         if self.batch_size < 2 and not self.flaw:
             raise Undefined("a batch of one sample has no variance")
@@ -192,10 +191,10 @@ class Observation(Prepared):
             self.diagonal(need.diagonal)  # raises the reason
         return dict(zip(self.all_names, self.numbers[need].T, strict=True))
 
-    def noise_to_curvature(self, need: NoiseToCurvature) -> float:
+    def noise_to_curvature(self, need: Statistic, diagonal: Diagonal) -> float:
         """Summed over the covered parameters."""
         if need not in self.numbers:
-            self.diagonal(need.diagonal)  # raises the reason
+            self.diagonal(diagonal)  # raises the reason
         return float(self.rows(need).sum()) * self._share
 
     def eigenpair(self) -> Eigenpair:

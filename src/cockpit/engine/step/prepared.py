@@ -24,7 +24,7 @@ from cockpit.engine.statistics.together import SMALL
 from cockpit.engine.step.backward import Pass, mean_of
 from cockpit.engine.step.line import Line
 from cockpit.engine.step.numbers import Key, Numbers
-from cockpit.engine.step.reduction import Reduction, Vectors, curvature_name, stacked
+from cockpit.engine.step.reduction import Reduction, Vectors, stacked
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, Dense, scale, wide
 
@@ -136,7 +136,7 @@ class Prepared:
         found: dict[str, Vectors] = {}
         for need in needs:
             if isinstance(need, Diagonal) and not isinstance(estimates := self._estimates(need), str):
-                found[curvature_name(need)] = mean_of(estimates, 1.0)
+                found[need.name] = mean_of(estimates, 1.0)
         return found
 
     def _put_traces(self, need: Trace) -> None:
