@@ -29,7 +29,8 @@ class _GradHist(SingleStepQuantity):
     @property
     def needs(self) -> frozenset[Need]:
         """The counts, and the needs of the adaptation."""
-        return frozenset({self._need(), SQ_NORM}).union(*(policy.needs for policy in self._adapt))
+        counts: frozenset[Need] = frozenset({self._need()})
+        return counts.union({SQ_NORM}, *(policy.needs for policy in self._adapt))
 
     @property
     def deferred(self) -> bool:  # type: ignore[override]
