@@ -13,6 +13,7 @@ from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.batch import REMEDY, Forward, batch_size_of
 from cockpit.engine.autograd.checkpointed import REENTRANT, put_back
 from cockpit.engine.autograd.graph import Graph, Node, Result, family, shapes
+from cockpit.engine.autograd.loss_values import FUSED, kind
 from cockpit.engine.autograd.placement import Answer, Place, Source, ask, place, place_above
 from cockpit.engine.autograd.structures import Known, Structures
 from cockpit.engine.autograd.uses import Uses, find_uses, first_operations
@@ -20,11 +21,6 @@ from cockpit.layers.layout import Layout, Placement, candidates
 
 if TYPE_CHECKING:
     from cockpit.engine.autograd.loss_calls import LossCall
-
-LOSSES = frozenset(
-    f"{name}Backward"
-    for name in ("LogSoftmax", "MseLoss", "BinaryCrossEntropyWithLogits", "HuberLoss", "SmoothL1Loss", "L1Loss")
-)
 
 
 @dataclass(frozen=True)
@@ -269,7 +265,7 @@ def topmost(graph: Graph, results: Sequence[Result]) -> list[Result]:
 def loss_input(graph: Graph) -> Result | None:
     """The result that a known loss in the graph compares with the targets."""
     for node in graph.nodes:
-        if family(node) in LOSSES:
+        if kind(node) in FUSED or kind(node) == "LogSoftmax":
             operand, output = node.next_functions[0]
             while operand is not None and family(operand) == "BackwardHookFunctionBackward":  # a hooked loss module
                 operand, output = operand.next_functions[output]
