@@ -156,11 +156,6 @@ class Graph:
         return node in self.nodes
 
     @cached_property
-    def order(self) -> list[Node]:
-        """The nodes, by their places in the walk."""
-        return list(self.nodes)
-
-    @cached_property
     def upwards(self) -> list[Node]:
         """All nodes, each after its operands."""
         order: list[Node] = []

@@ -179,10 +179,8 @@ class _Probe:
                 arrived[node, out] = self._sums(grad)
 
     def _sums(self, grad: Tensor) -> Sums:
-        found: Sums = {}
-        for option in candidates(tuple(grad.shape), self._samples, self._preferred):
-            found[option] = option.squares(grad.detach(), self._samples)
-        return found
+        options = candidates(tuple(grad.shape), self._samples, self._preferred)
+        return {option: option.squares(grad.detach(), self._samples) for option in options}
 
     @staticmethod
     def _seed(source: Source, weights: Tensor) -> Tensor:

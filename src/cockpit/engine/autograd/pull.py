@@ -114,11 +114,11 @@ def _swaps(node: Any) -> bool:
 
 
 def _reshaped(form: Form, shape: tuple[int, ...]) -> Form:
-    if isinstance(form, Dense):
-        return Dense(form.value.reshape(form.samples, *shape))
     if isinstance(form, Factored):
         return replace(form, shape=shape)
-    return Dense(_formed(form).reshape(form.samples, *shape))
+    if not isinstance(form, Dense):
+        _check_size(form.samples, shape)
+    return Dense(form.form(0, form.samples).reshape(form.samples, *shape))
 
 
 def _padded_rows(form: Factored, link: Link, shape: tuple[int, ...]) -> Form:
@@ -135,11 +135,6 @@ def _called(form: Form, link: Link, shape: tuple[int, ...]) -> Form:
     outputs, node = range(len(link.node._input_metadata)), link.node
     each = (form.form(n, n + 1)[0] for n in range(form.samples))
     return _one_by_one(node, link.slot, shape, ([g if out == link.output else None for out in outputs] for g in each))
-
-
-def _formed(form: Form) -> Tensor:
-    _check_size(form.samples, form.shape)
-    return form.form(0, form.samples)
 
 
 def _check_size(samples: int, shape: tuple[int, ...]) -> None:

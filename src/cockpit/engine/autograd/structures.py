@@ -37,7 +37,7 @@ class Known:
 
     def again(self, graph: Graph, samples: int) -> Uses | None:
         """The same in another graph of the structure; None where results have become other ones."""
-        nodes, layouts = graph.order, {}
+        nodes, layouts = list(graph.nodes), {}
         for place, placed in self.placed.items():
             node, here = nodes[place], []
             for (placement, whole), shape in zip(placed, shapes(node), strict=True):

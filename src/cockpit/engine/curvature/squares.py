@@ -6,7 +6,6 @@ all columns meet the same inputs (linear layers, convolutions), they are squared
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from math import prod
 
 import torch
@@ -147,7 +146,8 @@ def _joined(parts: Sequence[_Shared]) -> _Shared | None:
     alike = {(part.turned, part.cols.factor, part.rows.shape[2]) for part in parts}
     if len(factored) < len(parts) or len(alike) > 1:
         return None
-    whole = reduce(lambda one, other: combine([one, other]), factored)  # type: ignore[arg-type, return-value]
+    whole = combine([*factored])
+    assert isinstance(whole, Factored)
     return _Shared(torch.cat([part.rows for part in parts], dim=3), whole, parts[0].turned)
 
 
