@@ -121,9 +121,7 @@ def _plan(tops: list[Node], wanted: set[Node]) -> list[_Step]:
             stack.append((node, True))
             stack += [(below, False) for below, _ in node.next_functions if below is not None and below not in useful]
     return [
-        _Step(
-            node, node in wanted, tuple(dict.fromkeys(place for place in node.next_functions if useful.get(place[0])))
-        )
+        _Step(node, node in wanted, tuple(at for at in dict.fromkeys(node.next_functions) if useful.get(at[0])))
         for node in reversed(order)
         if useful[node]
     ]
