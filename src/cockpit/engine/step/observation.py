@@ -16,17 +16,7 @@ from cockpit.core.record import percent
 from cockpit.engine.autograd.balance import noise_of
 from cockpit.engine.curvature.lanczos import Eigenpair
 from cockpit.engine.curvature.second_order import ACCUMULATED
-from cockpit.engine.needs import (
-    ABS_MAX,
-    DOT_GRAD,
-    LOSSES,
-    SQ_NORM,
-    SUM_SQ,
-    UPDATE,
-    Diagonal,
-    Need,
-    Trace,
-)
+from cockpit.engine.needs import ABS_MAX, DOT_GRAD, LOSSES, SQ_NORM, SUM_SQ, UPDATE, Diagonal, Need, Trace
 from cockpit.engine.statistics import Statistic
 from cockpit.engine.step.backward import NO_ROOM
 from cockpit.engine.step.line import LineEnd, unseen_by

@@ -9,16 +9,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.balance import rounding_of
-from cockpit.engine.needs import (
-    DISTANCE,
-    GRADIENT,
-    LOSSES,
-    UPDATE,
-    Diagonal,
-    Need,
-    Trace,
-    per_sample,
-)
+from cockpit.engine.needs import DISTANCE, GRADIENT, LOSSES, UPDATE, Diagonal, Need, Trace, per_sample
 from cockpit.engine.statistics.lengths import square_distances, square_norms
 from cockpit.engine.statistics.together import SMALL
 from cockpit.engine.step.backward import Pass, mean_of

@@ -9,14 +9,7 @@ from torch import Tensor
 
 from cockpit.core.errors import CockpitError
 from cockpit.engine.autograd.allowance import Allowance
-from cockpit.engine.needs import (
-    ABS_MAX,
-    DOT_GRAD,
-    LINE,
-    SQ_NORM,
-    SUM_SQ,
-    Need,
-)
+from cockpit.engine.needs import ABS_MAX, DOT_GRAD, LINE, SQ_NORM, SUM_SQ, Need
 from cockpit.engine.statistics import extremes, sq_norm, sum_sq
 from cockpit.engine.statistics._base import At, Statistic
 from cockpit.engine.statistics.dot import dot
