@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cockpit.engine.autograd.graph import Graph, Node, Result
-from cockpit.engine.autograd.placement import Source, ask, place
+from cockpit.engine.autograd.placement import Source, ask
 from cockpit.engine.autograd.uses import find_uses
 from cockpit.engine.curvature.gauss_newton import GaussNewton, Memory, Network
 from cockpit.engine.curvature.loss_hessian import Loss
@@ -48,7 +48,9 @@ class Curved:
 
     def place(self, node: Node, output: int) -> Layout | None:
         """Where samples are in any other result."""
-        return place(self.graph, (node, output), self.source.layout.samples, [self.source], 0)
+        result, samples = Result.at(node, output), self.source.layout.samples
+        found = ask(self.graph, [(node, output)], samples, [self.source], 0)[node, output].placement
+        return None if found is None else found.layout(result.shape, samples)
 
     def newton(self, memory: Memory | None = None) -> GaussNewton:
         """The Gauss-Newton matrix."""

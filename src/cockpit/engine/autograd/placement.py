@@ -100,16 +100,6 @@ def ask(
     return answers
 
 
-def place(graph: Graph, result: Place, samples: int, sources: Sequence[Source], preferred: int) -> Layout | None:
-    """Where the samples are in one result that is known to have them."""
-    shape = shapes(result[0])[result[1]]
-    found = ask(graph, [result], samples, sources, preferred)[result].placement
-    if found is not None:
-        return found.layout(shape, samples)
-    options = candidates(shape, samples, preferred)
-    return options[0].layout(shape, samples) if options and shape[options[0].axis] == samples else None
-
-
 def _chosen(
     place: Place, options: list[Placement], plain: Sums, weighted: Sums, factors: Tensor, allowed: float, guess: bool
 ) -> Answer:
@@ -210,15 +200,11 @@ def place_above(result: Result, samples: int, sources: Sequence[Source], preferr
     for option in candidates(shape, samples, preferred):
         layout = option.layout(shape, samples)
         if layout is not None:
-            both = zip(plain, sent(weigh(ones, layout, weights)), strict=True)
+            weighted = (layout.split(ones) * weights.to(ones)[:, None]).reshape(shape)
+            both = zip(plain, sent(weighted), strict=True)
             if all(a is None or b is None or _misfit(a, b, weights**2) <= 1e-3 for a, b in both):
                 return option
     return None
-
-
-def weigh(tensor: Tensor, layout: Layout, weights: Tensor) -> Tensor:
-    """The tensor, each sample times its weight."""
-    return (layout.split(tensor) * weights.to(tensor)[:, None]).reshape(tensor.shape)
 
 
 def _weights(samples: int) -> Tensor:

@@ -14,7 +14,7 @@ from cockpit.engine.autograd.batch import REMEDY, Forward, batch_size_of
 from cockpit.engine.autograd.checkpointed import REENTRANT, put_back
 from cockpit.engine.autograd.graph import Graph, Node, Result, family, shapes
 from cockpit.engine.autograd.loss_values import FUSED, kind
-from cockpit.engine.autograd.placement import Answer, Place, Source, ask, place, place_above
+from cockpit.engine.autograd.placement import Answer, Place, Source, ask, place_above
 from cockpit.engine.autograd.structures import Known, Structures
 from cockpit.engine.autograd.uses import Uses, find_uses, first_operations
 from cockpit.layers.layout import Layout, Placement, candidates
@@ -112,7 +112,9 @@ class Samples:
 
     def place(self, node: Node, output: int) -> Layout | None:
         """Where the samples are in any result that has them."""
-        return place(self.graph, (node, output), self.count, self.sources, self._axis)
+        result = Result.at(node, output)
+        options = [p for p in candidates(result.shape, self.count, self._axis) if result.shape[p.axis] == self.count]
+        return self.told(result) or (options[0].layout(result.shape, self.count) if options else None)
 
     def told(self, result: Result) -> Layout | None:
         """Where the samples are in a result, if they are told apart there: nothing is guessed."""

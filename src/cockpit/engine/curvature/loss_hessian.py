@@ -42,8 +42,6 @@ PICKS = frozenset({"NllLossBackwardBackward", "NllLoss2DBackwardBackward"})  # o
 
 Seeds = Sequence[Tensor | None]
 Place = Callable[[Node, int], Layout | None]
-
-
 ELEMENTWISE = frozenset(
     f"{name}Backward" for name in ("MseLoss", "BinaryCrossEntropyWithLogits", "HuberLoss", "SmoothL1Loss")
 )

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TypeVar
 
 import torch
-from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
 from cockpit.engine.autograd.eager import full_precision
@@ -109,7 +108,9 @@ class _Pass:
     def largest(self) -> lanczos.Eigenpair:
         """The search starts at noise, and as much of the eigenvectors of the step before."""
         generator, warm = self._generator(3), self._memory.eigenvector
-        start = _noise(self._first, sum(p.numel() for p in self._request.network.parameters.values()), generator)
+        size = sum(p.numel() for p in self._request.network.parameters.values())
+        kind = wide_type(self._first.dtype)
+        start = torch.randn(size, generator=generator, dtype=kind, device=generator.device).to(self.device)
         start /= start.norm()
         if warm is not None and warm.numel() == start.numel():
             start += warm.to(start)
@@ -138,7 +139,3 @@ def _attempt(compute: Callable[[], Computed], impossible: str | None) -> Compute
         first = f"{error}\n".splitlines()[0].rstrip(".")
         once = not isinstance(error, Undefined) and "derivative for" in first and "not implemented" in first
         return f"it cannot be differentiated twice: {first}" if once else why(error)
-
-
-def _noise(like: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    return torch.randn(size, generator=generator, dtype=wide_type(like.dtype), device=generator.device).to(like.device)
