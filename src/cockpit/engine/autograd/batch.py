@@ -7,16 +7,14 @@ to no backward pass (an evaluation without ``no_grad``) leave nothing behind.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.graph import Graph, Node
-
-if TYPE_CHECKING:
-    from cockpit.engine.autograd.loss_calls import LossCall
+from cockpit.engine.autograd.loss_calls import LossCall
 
 REMEDY = "use pit.loss or watch(..., batch_size=), or say batch_axis="
 
@@ -64,7 +62,7 @@ def noted(key: str, graph: Graph, numbers: set[int]) -> list[tuple[Node, Any]]:
 
 
 def batch_size_of(
-    forwards: Sequence[Forward], calls: "Sequence[LossCall]", losses: Tensor | None, given: Any, axis: int
+    forwards: Sequence[Forward], calls: Sequence[LossCall], losses: Tensor | None, given: Any, axis: int
 ) -> int:
     """Number of samples of one backward pass; raises ``Undefined`` with the remedy where it cannot be known."""
     if isinstance(given, int):

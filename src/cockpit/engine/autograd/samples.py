@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,14 +13,12 @@ from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.batch import REMEDY, Forward, batch_size_of
 from cockpit.engine.autograd.checkpointed import REENTRANT, put_back
 from cockpit.engine.autograd.graph import Graph, Node, Result, family, shapes
+from cockpit.engine.autograd.loss_calls import LossCall
 from cockpit.engine.autograd.loss_values import FUSED, kind
 from cockpit.engine.autograd.placement import Answer, Place, Source, ask, place_above
 from cockpit.engine.autograd.structures import Known, Structures
 from cockpit.engine.autograd.uses import Uses, find_uses, first_operations
 from cockpit.layers.layout import Layout, Placement, candidates
-
-if TYPE_CHECKING:
-    from cockpit.engine.autograd.loss_calls import LossCall
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Seen:
     """What the forward pass showed, as far as it leads to the backpropagated number."""
 
     forwards: list[tuple[Node, Forward]] = field(default_factory=list)
-    calls: "list[tuple[Node, LossCall]]" = field(default_factory=list)
+    calls: list[tuple[Node, LossCall]] = field(default_factory=list)
     size: int | None = None  # told by the user, in the paper's ``info``
     losses: Tensor | None = None
 
@@ -215,7 +213,7 @@ class Samples:
         layout = self.place(below.node, below.output)
         return [] if layout is None else [Source.placed(below, layout)]
 
-    def of_loss(self, call: "LossCall") -> Layout | str:
+    def of_loss(self, call: LossCall) -> Layout | str:
         """Where the samples are in what a loss saw, or why that is not known."""
         try:
             return self._placed(call.prediction or call.given) or "the loss saw nothing of the network"
