@@ -12,6 +12,7 @@ from tests.small import agrees, draw, expected, net, reasons, sgd, watch
 from torch import Tensor, nn
 
 from cockpit.engine.step.recorder import BY_HAND, INSIDE
+from cockpit.tracking.roster import may_nest
 from cockpit.tracking.watched import Watch
 
 STEPS = 5
@@ -217,3 +218,9 @@ def test_gradients_that_are_assigned() -> None:
         assert row["Time"] > 0
         assert length(row["UpdateSize"]) > 0
     assert all(reasons(pit, name) == [BY_HAND] for name in (*SINGLE, "Loss"))
+
+
+def test_usual_optimizers_are_not_searched_for_steps_inside_steps() -> None:
+    for kind in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adam, torch.optim.RMSprop):
+        assert not may_nest([kind(net().parameters(), lr=0.1)])
+    assert may_nest([under(net())])

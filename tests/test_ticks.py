@@ -79,6 +79,25 @@ def cleared_in_place(model: nn.Module, optimizer: Any, steps: int) -> list[float
     return losses
 
 
+def sharp(model: nn.Module, optimizer: Any, steps: int) -> list[float]:
+    """The gradient is taken where the loss is higher; the step begins, and its loss is, where it was."""
+    parameters, losses = list(model.parameters()), []
+    for x, y in draw(*[8] * steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        away = [0.1 * p.grad for p in parameters]
+        with torch.no_grad():
+            torch._foreach_add_(parameters, away)
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        with torch.no_grad():
+            torch._foreach_sub_(parameters, away)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
 def several_roots(model: nn.Module, optimizer: Any, steps: int) -> list[float]:
     losses = []
     for x, y in draw(*[8] * steps):
@@ -138,7 +157,7 @@ def unnumbered(model: nn.Module, optimizer: Any, steps: int) -> list[float]:
     return losses
 
 
-LOOPS = [plain, accumulating, thrown_away, cleared_in_place, several_roots, scaled, another_model, unnumbered]
+LOOPS = [plain, accumulating, thrown_away, cleared_in_place, sharp, several_roots, scaled, another_model, unnumbered]
 
 
 def trained(loop: Loop, steps: int = 3 * TOGETHER + 5, **options: Any) -> tuple[Watch, list[float]]:

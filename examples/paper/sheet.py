@@ -15,7 +15,8 @@ from cockpit.problems import Variant, get
 from cockpit.problems.data.fetch import default_place
 from cockpit.problems.digits import draw as draw_digits
 
-BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A8F98"
+BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+LIGHT, GREY = "#56B4E9", "#8A8F98"
 
 
 def options(about: str, figure: str, **more: str) -> argparse.Namespace:
@@ -36,6 +37,7 @@ def _briefly(kind: Any, error: Any, trace: Any) -> None:
         sys.__excepthook__(kind, error, trace)
         return
     print(error, file=sys.stderr)
+    raise SystemExit(2)
 
 
 def photographs(seed: int, cifar10: bool, count: int = 128) -> tuple[torch.Tensor, torch.Tensor]:

@@ -194,10 +194,10 @@ def plot(runs: tuple[Path, ...], **options: Any) -> None:
 @click.option("--force", is_flag=True, help="Replace an earlier export.")
 def export(run: Path, target: str, out: Path | None, force: bool) -> None:
     """Export a run to CSV, Parquet, JSON or TensorBoard."""
-    from cockpit.plots.reading import file_name, one
+    from cockpit.plots.reading import file_name, single
     from cockpit.store.export import export as write
 
-    opened = one(run)
+    opened = single(run)
     for path in write(opened, target, out or Path(f"{file_name(opened)}-{target}"), force):
         click.echo(f"{path}  {path.stat().st_size:,} bytes")
     if damaged := getattr(opened, "damaged", None):

@@ -40,7 +40,7 @@ def demo(
         open_browser: Open the page in a browser.
     """
     console = Console()
-    console.print(f"Training {digits.name} for {steps} steps; one in {EVERY} is tracked.")
+    console.print(f"Training {digits.name} for {steps:,} steps, tracked every {EVERY} steps.")
     model, loss_fn = digits.model(seed), nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     quantities = [*preset("full"), *EXTRA]

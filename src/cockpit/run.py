@@ -221,5 +221,9 @@ class Run:
 
     def __repr__(self) -> str:
         steps = self.steps
-        reach = f"{len(steps)} steps recorded, {steps[0]} to {steps[-1]}" if steps else "no step recorded"
+        reach = (
+            f"{len(steps)} step{'s' * (len(steps) > 1)} recorded, {steps[0]} to {steps[-1]}"
+            if steps
+            else "no step recorded"
+        )
         return f"<cockpit run {self.name!r}, {self.state}, {reach}, {len(self.kinds)} quantities>"

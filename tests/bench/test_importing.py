@@ -71,4 +71,12 @@ def test_what_is_no_problem(place: Path) -> None:
     (place / "valley.py").write_text("1 / 0")
     with pytest.raises(CockpitError, match="'valley:slope' cannot be imported: ZeroDivisionError: division by zero"):
         importing.problem("valley:slope")
+    for text, said in (
+        ("import no_such_package", "No module named 'no_such_package'; gully needs it, install it"),
+        ("raise SystemExit(3)", "SystemExit: 3; mend gully"),
+        ("def slope(:", "SyntaxError: .*; mend gully"),
+    ):
+        (place / "gully.py").write_text(text)
+        with pytest.raises(CockpitError, match=f"'gully:slope' cannot be imported: {said}"):
+            importing.problem("gully:slope")
     assert "package.module:problem" in call("run", "hill", code=2).stderr

@@ -268,7 +268,7 @@ def test_a_function_that_makes_no_optimizer() -> None:
     def three(parameters: Any, lr: float = 0.1) -> Any:
         return 3
 
-    with pytest.raises(CockpitError, match=r"three makes 3; return a torch\.optim\.Optimizer"):
+    with pytest.raises(CockpitError, match=r"three makes a int; return a torch\.optim\.Optimizer"):
         choose(three).build([torch.nn.Parameter(torch.zeros(1))])
 
 

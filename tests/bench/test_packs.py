@@ -214,6 +214,16 @@ def test_plans_of_any_kind_one_after_the_other(tmp_path: Path) -> None:
     assert packs.train([]) == []
 
 
+def test_plans_that_cannot_go_together_have_the_bits_of_their_own_packs() -> None:
+    plans = [
+        make_plan("quadratic_deep", "Adam", seed=seed, epochs=2, variant=Variant(order=order))
+        for seed in (42, 43)
+        for order in ("fresh", "fixed", "study")
+    ]
+    for plan, result in zip(plans, packs.train(plans), strict=True):
+        assert bits(result) == bits(packs.train([plan])[0])
+
+
 def test_random_state_is_left_alone() -> None:
     before = torch.get_rng_state(), random.getstate()
     packs.train(some("quadratic_deep", Drawing, 2, "float32"))

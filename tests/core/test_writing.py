@@ -17,7 +17,7 @@ def test_files_appear_together(tmp_path: Path) -> None:
             assert part.suffix == Path(name).suffix
             part.write_text(name)
         assert not (tmp_path / "a.csv").exists()
-    assert files.made == [tmp_path / "a.csv", tmp_path / "b.gif"]
+    assert files.paths == [tmp_path / "a.csv", tmp_path / "b.gif"]
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.csv": "a.csv", "b.gif": "b.gif"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,8 +51,8 @@ def tab(window: Any, url: str) -> Iterator[Tab]:
 def hover(tab: Tab, panel: str, x: float, y: float = 0.5) -> str:
     """What the tooltip says at a place of a panel's picture."""
     canvas = tab.page.locator(f".page:not([hidden]) [data-panel={panel}] canvas")
-    canvas.wait_for()  # it may just be drawn anew
-    box = canvas.bounding_box()
+    while (box := canvas.bounding_box()) is None:  # it is just drawn anew
+        canvas.wait_for()
     tab.page.mouse.move(2, 2)
     tab.until("!document.querySelector('.tip') || document.querySelector('.tip').hidden")
     for shift in (0, 1):
@@ -128,3 +129,41 @@ def test_the_list_of_runs_is_as_wide_as_one_wants(tab: Tab) -> None:
     assert tab.page.evaluate(width) == 332
     tab.page.reload()
     tab.until(f"{width} === 332")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1024, 768), (390, 844)])
+def test_a_small_window_shows_facts_whole_or_not_at_all(window: Any, url: str, width: int, height: int) -> None:
+    tab = Tab(window, url, viewport={"width": width, "height": height})
+    for view in ("run=sound", "run=broke&x=step", "run=sound&run=broke&y=log"):
+        tab.open(view)
+        tab.drawn(count=16)
+        facts = "[...document.querySelectorAll('#deck .says span span')]"
+        line = (
+            "(part) => part.offsetTop < part.parentNode.parentNode.offsetTop + part.parentNode.parentNode.offsetHeight"
+        )
+        shown = f"{facts}.filter({line})"
+        assert tab.page.evaluate(f"{shown}.length") > 3
+        assert tab.page.evaluate(f"{shown}.filter((part) => part.scrollWidth > part.clientWidth + 1).length") == 0
+        assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing to the right"
+    tab.close()
+
+
+def test_epochs_are_an_axis_where_they_were_logged(window: Any, tmp_path: Path) -> None:
+    writer = store.create(tmp_path / "run", {"name": "run"})
+    for step in range(40):
+        known = [Record(step, "Loss", Kind.SCALAR, 1.0 / (1 + step))]
+        writer.append(known + [Record(step, "epoch", Kind.SCALAR, step / 10)] * (step % 10 == 0))
+    writer.close()
+    with start(tmp_path, 0) as running:
+        tab = Tab(window, running.url).open("run=run")
+        tab.drawn(count=16)
+        tab.page.keyboard.press("v")
+        tab.page.locator("#x button[value=epoch]").click()
+        plot = "document.querySelector('[data-panel=loss] .plot').dataset"
+        tab.until(f"+{plot}.last === 3.9e6")
+        assert tab.page.locator("#view-said").inner_text() == "epochs"
+        tab.page.keyboard.press("Escape")
+        said = hover(tab, "loss", 0.55).split()
+        assert said[0] == "epoch"
+        assert 1.5 < float(said[1]) < 2.5
+        tab.close()

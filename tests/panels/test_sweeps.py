@@ -10,7 +10,7 @@ import pytest
 
 from cockpit.panels import Panel
 from cockpit.panels.bench import Measure, palette
-from cockpit.panels.sweeps import BAD, BELOW, GOOD, Line, Upright, against, gain, matrix, parallel
+from cockpit.panels.sweeps import BAD, BELOW, GOOD, Line, Pair, Upright, against, gain, matrix, pairs, parallel
 
 NAN = math.nan
 LOSS = Measure("test loss", rises=False)
@@ -35,6 +35,18 @@ def test_matrix() -> None:
     assert cells["Adam", "Adam"][:2] == ("–", 0.0)
     assert cells["SGD", "SGD"][:2] == ("+0.00", 0.0)
     assert matrix("m", [], [], [], 1.0, "m").empty
+
+
+def test_pairs() -> None:
+    panel = pairs("p", [Pair("SGD", "Adam", 1.5, True), Pair("SGD", "NAG", -0.2, False)], "p")
+    strict(panel)
+    cells = {(row["r"], row["c"]): (row["t"], row["o"], row["w"]) for row in panel.datasets["cells"]}
+    assert cells["SGD", "Adam"] == ("+1.5", 0.5, GOOD)
+    assert cells["Adam", "SGD"] == ("-1.5", 0.5, BAD)
+    assert cells["SGD", "NAG"][:2] == ("-0.20", 0.0)  # noise
+    assert cells["Adam", "NAG"][:2] == ("–", 0.0)  # not compared
+    assert cells["NAG", "NAG"][0] == ""
+    assert pairs("p", [], "p").empty
 
 
 def test_gain() -> None:

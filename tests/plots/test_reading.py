@@ -9,7 +9,7 @@ from tests.plots.samples import METADATA, output, stored
 
 from cockpit.core.errors import CockpitError
 from cockpit.paper_log import write_json
-from cockpit.plots.reading import Log, chosen, file_name, from_path, one, runs_folder
+from cockpit.plots.reading import Log, chosen, file_name, from_path, runs_folder, single
 from cockpit.store.run import StoredRun
 
 
@@ -71,18 +71,18 @@ def test_without_a_name_the_newest_of_all(tmp_path: Path, monkeypatch: pytest.Mo
     for number, name in enumerate(("old", "new", "older")):
         started = METADATA["started"] + (100 if name == "new" else -number)
         stored(tmp_path / "deep" / name, name=name, started=started)
-    assert one(None).name == "new"
+    assert single(None).name == "new"
 
 
 def test_a_folder_with_runs(tmp_path: Path) -> None:
     stored(tmp_path / "deep" / "only")
-    assert one(tmp_path).name == "digits", "one run needs no name"
+    assert single(tmp_path).name == "digits", "one run needs no name"
     stored(tmp_path / "other")
     found = chosen(tmp_path)
     assert isinstance(found, list)
     assert len(found) == 2
     with pytest.raises(CockpitError, match=r"holds 2 runs; name one of them: .*only"):
-        one(tmp_path)
+        single(tmp_path)
 
 
 def test_the_folder_of_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_what_is_drawn(tmp_path: Path) -> None:
     assert len(ids) == len(set(ids))
     assert {one.heading for one in found} == {
         *("Tuned against untuned", "What tuning and schedules give", "Side by side", "Stability", "Learning curves"),
-        "Several untuned optimizers, or tuning one",
+        *("Several untuned optimizers, or tuning one", "Better, worse, or noise"),
     }
     matrix = next(panel for one in found for panel in one.panels if panel.id.startswith("matrix-quadratic_deep"))
     assert [row["t"] for row in matrix.datasets["cells"] if row["r"] == "SGD"] == ["+0.00", "+1.0"]

@@ -24,7 +24,7 @@ def test_text() -> None:
     assert lines[0].split() == ["problem", "optimizer", "performance", "speed", "seeds", "hyperparameters"]
     assert lines[2].split() == ["mnist_vae", "SGD", "diverged", "(1", "of", "1)", ">", "2", "1", "lr", "0.1"]
     first = next(line for line in lines if "fmnist_2c2d" in line)
-    assert first.split()[1:] == ["Adam", "88.73", "±", "0.08", "%", ">", "10", "3", "lr", "0.1"]
+    assert first.split()[1:] == ["Adam", "88.73", "±", "0.08%", ">", "10", "3", "lr", "0.1"]
     assert lines[-1].split()[0] == "SGD"  # the problem is named once
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from tests.results.samples import made, several
 
 from cockpit.core.errors import CockpitError
-from cockpit.results.tables import by_problem, only, shown, table, unit
+from cockpit.results.tables import by_problem, number, only, shown, table, unit
 
 
 def test_the_best_setting_of_each() -> None:
@@ -114,3 +115,22 @@ def test_only_some() -> None:
 def test_units() -> None:
     assert unit("test_accuracy") == "test accuracy (%)"
     assert unit("train_loss") == "train loss"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.0123456, "0.0123"),
+        (1e-8, "1e-08"),
+        (0.9, "0.9"),
+        (0.922134, "0.922"),
+        (0.999, "0.999"),
+        (0.99957, "0.99957"),  # three digits would be 1
+        (0.9999999, "0.9999999"),
+        (1.0, "1"),
+        (3, "3"),
+        ("word", "word"),
+    ],
+)
+def test_a_number(value: Any, said: str) -> None:
+    assert number(value) == said

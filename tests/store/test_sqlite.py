@@ -57,7 +57,7 @@ def test_a_changed_number_is_noticed(tmp_path: Path) -> None:
         spoiler.commit()
     run = StoredRun(tmp_path)
     assert run.scalar("Loss").values.tolist() == [0.0, 2.0]
-    assert run.damaged == "1 records are damaged and left out"
+    assert run.damaged == "1 record is damaged and left out"
 
 
 def test_anybody_can_ask_the_database(tmp_path: Path) -> None:

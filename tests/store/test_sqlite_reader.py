@@ -56,12 +56,12 @@ def others(step: int) -> list[int]:
 
 def test_a_damaged_tail_costs_only_its_histogram(folder: Path, tmp_path: Path) -> None:
     change(folder, tail_of(folder, 7))
-    assert StoredRun(folder).damaged == "1 records are damaged and left out"
+    assert StoredRun(folder).damaged == "1 record is damaged and left out"
     run = StoredRun(folder)
     assert run.counted("H").tolist() == others(7)
     assert all(run.histogram("H", step) == flat(step) for step in run.counted("H").tolist())
     assert run.reasons("H") == {"damaged": [7], "none": [5]}
-    assert run.damaged == "1 records are damaged and left out"
+    assert run.damaged == "1 record is damaged and left out"
     assert run.scalar("Loss").values.tolist() == list(range(STEPS)), "the numbers of the frame are unharmed"
     with pytest.raises(CockpitError, match="no histogram"):
         run.histogram("H", 7)
@@ -78,13 +78,13 @@ def test_a_tail_that_is_damaged_after_it_was_checked(folder: Path) -> None:
     with pytest.raises(CockpitError, match="damaged"):
         run.histogram("H", 7)
     assert run.counted("H").tolist() == others(7)
-    assert run.damaged == "1 records are damaged and left out"
+    assert run.damaged == "1 record is damaged and left out"
     assert run.output()[7]["H"] is None
 
 
 def test_damage_is_known_without_looking_at_anything(folder: Path) -> None:
     change(folder, np.array([0.5, 7.0]).tobytes())
-    assert StoredRun(folder).damaged == "1 records are damaged and left out"
+    assert StoredRun(folder).damaged == "1 record is damaged and left out"
 
 
 @pytest.mark.parametrize("to", [lambda byte: byte ^ 1, lambda byte: 0xFF], ids=["flipped", "undecodable"])

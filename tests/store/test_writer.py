@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tests.store.contract import loss, until
 
 from cockpit.core.kinds import Kind
 from cockpit.core.record import Record
-from cockpit.store import StoredRun, create
+from cockpit.store import StoredRun, create, pump
 from cockpit.store import queue as queues
 from cockpit.store.layout import Packer
 
@@ -390,6 +391,38 @@ def test_a_lack_of_memory_that_passes_costs_nothing(
     run = StoredRun(tmp_path / "run")
     assert (run.scalar("Loss").steps.tolist(), writer.lost) == (list(range(20)), 0)
     assert (run.state, run.damaged) == ("finished", None)
+
+
+@pytest.mark.parametrize("moment", range(1, 100, 7))
+def test_memory_may_be_lacking_wherever_the_thread_is(
+    tmp_path: Path, moment: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The n-th call of a function of ours in the writing thread fails."""
+    monkeypatch.setattr(pump, "INTERVAL", 0.003)
+    monkeypatch.setattr(pump, "SLOWEST", 0.01)
+    calls = 0
+
+    def lacking(frame: Any, event: str, _: Any) -> None:
+        nonlocal calls
+        ours = threading.current_thread().name == "cockpit-store" and "cockpit" in frame.f_code.co_filename
+        if ours and frame.f_code.co_name not in ("_run", "_bearing"):  # which bear it
+            calls += 1
+            if calls == moment:
+                raise MemoryError
+
+    threading.settrace(lacking)
+    try:
+        writer = create(tmp_path / "run", {"git": None, "kept": "too"})
+    finally:
+        threading.settrace(None)  # type: ignore[arg-type]
+    for step in range(8):
+        writer.append([loss(step)])
+        time.sleep(0.005)
+    writer.close()
+    run = StoredRun(tmp_path / "run")
+    assert calls >= moment, "it did lack"
+    assert (run.scalar("Loss").steps.tolist(), writer.lost, run.metadata["lost"]) == (list(range(8)), 0, 0)
+    assert (run.state, run.damaged, run.metadata["kept"]) == ("finished", None, "too")
 
 
 def test_a_run_that_is_not_resumed_goes_beside_the_one_there(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -20,9 +20,15 @@ def load(what: str, path: str, beside: Sequence[Path] = ()) -> Any:
     try:
         with _also(beside):
             found = import_module(module)
-    except Exception as error:  # also what the user's own module raises
-        said = str(error) if isinstance(error, ImportError | ValueError) else f"{type(error).__name__}: {error}"
-        raise CockpitError(f"{what} {path!r} cannot be imported: {said}; {hint}") from error
+    except ModuleNotFoundError as error:
+        own = error.name is not None and not f"{module}.".startswith(f"{error.name}.")
+        raise CockpitError(
+            f"{what} {path!r} cannot be imported: {error}; {f'{module} needs it, install it' if own else hint}"
+        ) from error
+    except (Exception, SystemExit) as error:  # what the user's own module raises
+        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        remedy = f"mend {module}" if module else hint
+        raise CockpitError(f"{what} {path!r} cannot be imported: {said}; {remedy}") from error
     for part in name.split("."):
         if not hasattr(found, part):
             where = getattr(found, "__file__", None)

@@ -54,7 +54,7 @@ class Choice:
         except (TypeError, ValueError) as error:
             raise CockpitError(f"{self.name} with {self.hyperparameters} cannot be made: {error}") from error
         if not (hasattr(made, "step") and hasattr(made, "param_groups")):
-            raise CockpitError(f"{self.name} makes {made!r}; return a torch.optim.Optimizer")
+            raise CockpitError(f"{self.name} makes a {type(made).__name__}; return a torch.optim.Optimizer")
         return made
 
     @property

@@ -44,22 +44,24 @@ def together(plan: Plan) -> Hashable | None:
 def train(
     plans: Sequence[Plan], place: Place | None = None, device: torch.device | str = "cpu"
 ) -> list[Result | Failed]:
-    """Train plans of one key in one call, or any plans one after the other; an outcome for each, in order.
+    """Train plans, those of one key in one call; an outcome for each, in order.
 
     Args:
         plans: Some runs.
         place: Where data are, for problems that read them.
         device: Packs go on a CPU alone.
     """
-    if not plans:
-        return []
-    where = torch.device(device)
-    keys = {together(plan) for plan in plans}
-    packed = len(keys) == 1 and None not in keys and where.type == "cpu"
+    where, data = torch.device(device), place or Place(Path())
+    keyed: dict[Hashable, list[int]] = {}  # places of plans by their keys
+    for number, plan in enumerate(plans):
+        keyed.setdefault(together(plan) if where.type == "cpu" else None, []).append(number)
+    found: dict[int, Result | Failed] = {}
     with unchanged(where):
-        if packed:
-            return _in_step(plans, place or Place(Path()))
-        return [_alone(plan, place or Place(Path()), where) for plan in plans]
+        for key, numbers in keyed.items():
+            held = [plans[number] for number in numbers]
+            outcomes = [_alone(plan, data, where) for plan in held] if key is None else _in_step(held, data)
+            found |= dict(zip(numbers, outcomes, strict=True))
+    return [found[number] for number in range(len(plans))]
 
 
 class _Member:

@@ -196,9 +196,9 @@ class Run:
             self._log(live, epoch)
 
     def _log(self, live: Live, epoch: int) -> None:
-        """Show an epoch's values of the curves beside what is measured, at the last step that they include."""
+        """Show an epoch and its values of the curves with what is measured, at the last step that they include."""
         found = {metric: values[epoch] for metric, values in self.result.curves.items()}
-        live.log(max(epoch * self._steps - 1, 0), found)
+        live.log(max(epoch * self._steps - 1, 0), {**found, "epoch": float(epoch)})
 
     # ---- what a continued run needs
 

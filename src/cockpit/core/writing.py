@@ -25,7 +25,7 @@ class Staged:
         return self._parts[path]
 
     @property
-    def made(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """The files, in the order in which they were begun."""
         return list(self._parts)
 

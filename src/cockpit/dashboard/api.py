@@ -15,7 +15,7 @@ from cockpit.core.kinds import Kind
 from cockpit.core.ledger import Ledger, ledger
 from cockpit.core.spending import spending
 from cockpit.dashboard.bench import bench
-from cockpit.dashboard.columns import beside
+from cockpit.dashboard.columns import side_by_side
 from cockpit.dashboard.differences import differences, spoken
 from cockpit.dashboard.fleet import Fleet
 from cockpit.dashboard.query import Query
@@ -58,11 +58,12 @@ def deck(fleet: Fleet, query: Query) -> Answer:
 
 
 def sides(fleet: Fleet, query: Query) -> Answer:
-    """The decks of the chosen runs beside each other, on the same axes."""
+    """The decks of the chosen runs side by side, on the same axes."""
     with fleet.reading(_chosen(query)) as held:
         together = Runs(held, coloured(fleet, query))
         columns = [
-            [_panel(one, query, f"{place}~{one.id}") for one in deck] for place, deck in enumerate(beside(together))
+            [_panel(one, query, f"{place}~{one.id}") for one in deck]
+            for place, deck in enumerate(side_by_side(together))
         ]
         heads = _heads(fleet, query, held)
     return {

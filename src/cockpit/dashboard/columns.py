@@ -1,4 +1,4 @@
-"""Runs in columns beside each other: every instrument on the same axes, else the eye compares the wrong thing."""
+"""Runs in columns side by side: every instrument on the same axes, else the eye compares the wrong thing."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from cockpit.panels.runs import Runs
 from cockpit.panels.screen import DECK, first_page
 
 
-def beside(runs: Runs) -> list[list[Panel]]:
+def side_by_side(runs: Runs) -> list[list[Panel]]:
     """The first page of the deck for each run."""
     together = [draw(runs) for draw in DECK.values()]
     return [

@@ -119,7 +119,9 @@ def _heat(runs: Runs, words: Instrument, name: str, change: Callable[[Values, Se
     positive = tones[np.isfinite(tones) & (tones > 0)]
     low, high = (float(v) for v in np.quantile(positive, (0.02, 1.0))) if len(positive) else (0.1, 1.0)
     spec = heat_spec(runs, rows, name, low, max(high, low * 1.01))
-    note = f"{len(found)} layers" + (f", drawn as {len(rows)} rows" if len(rows) < len(found) else "")
+    note = f"{len(found)} layer{'s' if len(found) > 1 else ''}" + (
+        f", drawn as {len(rows)} rows" if len(rows) < len(found) else ""
+    )
     return words.panel(spec, {"cells": cells}, note)
 
 

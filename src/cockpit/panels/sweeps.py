@@ -39,6 +39,16 @@ class Upright:
     labels: tuple[str, str]  # of both
 
 
+@dataclass(frozen=True)
+class Pair:
+    """How much better one optimizer is than another, and whether a test says so."""
+
+    a: str
+    b: str
+    better: float  # more is better, for losses too
+    sure: bool
+
+
 def matrix(
     title: str,
     rows: Sequence[str],
@@ -58,10 +68,32 @@ def matrix(
             cells.append({"r": row, "c": column, "o": 0.5 * shade, "w": GOOD if (value or 0) > 0 else BAD, "t": text})
     if not cells:
         return instrument.nothing("there are no untuned and tuned cells to compare")
+    return _chequered(instrument, cells, "tuned", "untuned")
+
+
+def pairs(title: str, found: Sequence[Pair], id: str) -> Panel:
+    """How much better each optimizer (row) is than each other one (column); what may be noise has no colour."""
+    instrument = Instrument(id, title, "performance", "which is better?", _PAIRS, (), steps=False)
+    names = list(dict.fromkeys(name for pair in found for name in (pair.a, pair.b)))
+    known = {(pair.a, pair.b): (pair.better, pair.sure) for pair in found}
+    known |= {(pair.b, pair.a): (-pair.better, pair.sure) for pair in found}
+    cells: list[Row] = []
+    for row in names:
+        for column in names:
+            value, sure = known.get((row, column), (math.nan, False))
+            text = "" if row == column else "–" if math.isnan(value) else _signed(value)
+            cells.append({"r": row, "c": column, "o": 0.5 * sure, "w": GOOD if value > 0 else BAD, "t": text})
+    if not cells:
+        return instrument.nothing("no two optimizers have two seeds in common that did not diverge")
+    return _chequered(instrument, cells, "than", "better by")
+
+
+def _chequered(instrument: Instrument, cells: list[Row], across: str, down: str) -> Panel:
+    """Names along both sides, and a colour and a number in each place."""
     named = {"type": "nominal", "sort": None}
     axis = {"labelLimit": 130, "ticks": False}
-    x = {"field": "c", **named, "axis": {**axis, "title": "tuned", "orient": "top", "labelAngle": -60}}
-    y = {"field": "r", **named, "axis": {**axis, "title": "untuned"}}
+    x = {"field": "c", **named, "axis": {**axis, "title": across, "orient": "top", "labelAngle": -60}}
+    y = {"field": "r", **named, "axis": {**axis, "title": down, "titlePadding": 14}}
     fill = {"field": "w", "type": "nominal", "scale": None, "legend": None}
     layers = [
         _layer(
@@ -238,6 +270,7 @@ def against(
 
 
 _MATRIX = "An orange row: defaults that any tuned optimizer beats. A blue one: defaults that need no tuning."
+_PAIRS = "A row is better than a column where it is orange, worse where it is blue; what has no colour may be noise."
 _GAIN = "Each grey line is one optimizer on one problem; what lies outside is drawn at the edge."
 _PARALLEL = "No optimizer is best everywhere where lines cross."
 _AGAINST = "Where the orange line is as good as the blue one, trying optimizers with their defaults is worth as much."

@@ -13,7 +13,7 @@ from cockpit.panels.net import layers_of
 from cockpit.plots.animation import ANIMATIONS, animate
 from cockpit.plots.colours import colours
 from cockpit.plots.figure import figure
-from cockpit.plots.reading import one
+from cockpit.plots.reading import single
 
 FIGURES = ("png", "svg", "pdf")
 SAID = 8  # layers in a message
@@ -47,9 +47,9 @@ def draw(
     targets = [path for path in (out, gif) if path is not None]
     if not listed:
         _check(targets, gif)
-    sources: list[Source] = [one(path) for path in runs]
+    sources: list[Source] = [single(path) for path in runs]
     if not sources and not listed:
-        sources = [one(None)]
+        sources = [single(None)]
     x = _x(clock, epochs, (first, last, step) != (None, None, None))
     _check_layers(sources, layers)
     view = View(

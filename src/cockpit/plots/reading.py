@@ -115,7 +115,7 @@ def chosen(given: Path | None, everything: bool = False) -> StoredRun | Log | li
     return found
 
 
-def one(given: Path | None) -> StoredRun | Log:
+def single(given: Path | None) -> StoredRun | Log:
     """The run that is meant, where only one will do."""
     found = chosen(given)
     if isinstance(found, list):

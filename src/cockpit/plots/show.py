@@ -197,7 +197,7 @@ def _about(run: Source, facts: dict[str, Any]) -> Iterator[str]:
         if said:
             yield said
     if facts["lost"]:
-        yield f"{facts['lost']} records were lost: the disk was too slow or full"
+        yield f"{facts['lost']} record{'s were' if facts['lost'] > 1 else ' was'} lost: the disk was too slow or full"
     if facts["damaged"]:
         yield f"damaged: {facts['damaged']}"
 

@@ -10,17 +10,17 @@ from cockpit.panels import Panel
 from cockpit.panels.theme import config
 from cockpit.plots.bench import HIGH
 from cockpit.plots.figure import converter
-from cockpit.plots.sweep_panels import AGAINST, CURVES, MATRICES, SIDE_BY_SIDE, Drawing, drawings
+from cockpit.plots.sweep_panels import AGAINST, CURVES, MATRICES, SIDE_BY_SIDE, VERDICTS, Drawing, drawings
 from cockpit.results.sweeps import sheets
 from cockpit.results.sweeps.formats import sections
 from cockpit.results.sweeps.report import Report
 from cockpit.results.sweeps.sheets import Entry, Sheet
 
 ORDER = (
-    *("Performance", "Better, worse, or noise", MATRICES, "What tuning and schedules give", SIDE_BY_SIDE),
+    *("Performance", VERDICTS, MATRICES, "What tuning and schedules give", SIDE_BY_SIDE),
     *(AGAINST, "Stability", "Settings", CURVES, "Other sweeps"),
 )
-OPEN = ("Performance", "Better, worse, or noise")
+OPEN = ("Performance", VERDICTS)
 LONG = 60  # rows of tables that are shown after a click
 DRAWN = (AGAINST,)  # parts whose tables are shown after a click, as they are drawn
 _SAID = re.compile(r" (font-family=\"[^\"]*\"|opacity=\"1\"|pointer-events=\"none\")")  # by the page, or anyway
@@ -62,7 +62,7 @@ def _parts(report: Report, published: bool) -> Iterator[tuple[str, str, str]]:
             held = _folded("As a table", held)
         elif rows > LONG and heading not in OPEN:
             held = _folded(f"All {rows} of them", held)
-        text = shown + held
+        text = held + shown if heading in OPEN else shown + held
         text += _commands(report) if heading == "Settings" and text else ""
         if text:
             yield heading, "".join(letter for letter in heading.lower() if letter.isalnum()), text

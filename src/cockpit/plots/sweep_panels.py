@@ -10,7 +10,7 @@ from cockpit.core.source import Values
 from cockpit.panels import Panel, bench, sweeps
 from cockpit.panels._base import slug
 from cockpit.panels.bench import Curve, Grid, Measure, palette
-from cockpit.panels.sweeps import CAP, SHARE, Line, Upright
+from cockpit.panels.sweeps import CAP, SHARE, Line, Pair, Upright
 from cockpit.results.summary import rises
 from cockpit.results.sweeps import sheets
 from cockpit.results.sweeps.cells import Cell
@@ -22,6 +22,7 @@ from cockpit.results.tables import shown, unit
 
 ADAM, ADABOUND = "Adam", "AdaBound"
 POINTS = 60  # of a learning curve, at most
+VERDICTS = "Better, worse, or noise"
 MATRICES, SIDE_BY_SIDE = "Tuned against untuned", "Side by side"
 AGAINST, CURVES = "Several untuned optimizers, or tuning one", "Learning curves"
 
@@ -44,6 +45,7 @@ def drawings(report: Report) -> list[Drawing]:
     others = [one for one in report.matrices if one not in first]
     side_by_side = _parallel(report)
     found = [
+        Drawing(VERDICTS, tuple(_pairs(report)), "matrix", folded="Each pair"),
         Drawing(MATRICES, _matrices(report, first), "matrix"),
         Drawing(MATRICES, _matrices(report, others), "matrix", folded="Other schedules and seeds"),
         Drawing(MATRICES, _matrices(report, report.alone), "matrix", folded="By the tuning seed alone"),
@@ -54,6 +56,21 @@ def drawings(report: Report) -> list[Drawing]:
         *_curves(report),
     ]
     return [one for one in found if one.panels]
+
+
+def _pairs(report: Report) -> Iterator[Panel]:
+    """Each family of comparisons, with how much better each optimizer is than each other one."""
+    metrics = {one.problem: one.metric for one in report.cells}
+    families: dict[sheets.Place, list[Pair]] = {}
+    for one in report.comparisons:
+        up = rises(metrics[one.problem])
+        better = (100.0 if up else -1.0) * one.difference
+        families.setdefault(sheets.place(one), []).append(Pair(one.a, one.b, better, one.verdict != "noise"))
+    for (problem, budget, schedule, seed), found in families.items():
+        tuned = f", seed {seed}" if len(report.plan.seed) > 1 else ""
+        kind = "points of accuracy" if rises(metrics[problem]) else "loss"
+        name = slug(f"pairs-{problem}-{budget}-{schedule}-{seed}")
+        yield sweeps.pairs(f"{problem}: {budget}, {schedule}{tuned} ({kind})", found, name)
 
 
 def _matrices(report: Report, found: Sequence[Matrix]) -> tuple[Panel, ...]:

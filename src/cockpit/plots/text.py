@@ -59,7 +59,7 @@ def write(console: Console, title: str, source: Source, log_steps: bool = False)
     if not len(steps):
         console.print(f"{title}: no step has been tracked yet", markup=False, highlight=False)
         return
-    seen = f"{len(steps)} steps recorded, {steps[0]} to {steps[-1]}"
+    seen = f"{len(steps)} step{'s' * (len(steps) > 1)} recorded, {steps[0]} to {steps[-1]}"
     console.print(f"{title}: {seen}", markup=False, highlight=False)
     console.print(table(groups, console.options, log_steps), crop=False)
     for line in undefined(groups):

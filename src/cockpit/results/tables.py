@@ -183,6 +183,15 @@ def shown(metric: str, value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1 else f"{value:.3g}"
 
 
+def number(value: Any) -> str:
+    """A value with three digits; of what is just below 1 three digits of what it lacks."""
+    if not isinstance(value, float):
+        return str(value)
+    if 0.9 < value < 1:
+        return f"{value:.{1 - math.floor(math.log10(1 - value))}f}".rstrip("0")
+    return f"{value:.3g}"
+
+
 def unit(metric: str) -> str:
     """What a metric is, with its unit."""
     split, _, kind = metric.partition("_")
@@ -203,7 +212,4 @@ def _chosen(kind: str, asked: Sequence[str] | None, there: set[str], key: Callab
 
 
 def _short(value: Any) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    exact = f"{value:.3g}"
-    return exact.replace("e-0", "e-").replace("e+0", "e")
+    return number(value).replace("e-0", "e-").replace("e+0", "e")

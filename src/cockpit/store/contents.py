@@ -213,7 +213,7 @@ class Contents:
     def damaged(self) -> str | None:
         """What could not be read, of what was looked at."""
         bad = len(self._spoiled | self._tailless)
-        spoiled = f"{bad} records are damaged and left out" if bad else None
+        spoiled = f"{bad} record{'s are' if bad > 1 else ' is'} damaged and left out" if bad else None
         torn = self._torn if self.state != "running" else None
         refused = [f"the metadata {key!r} cannot be used: {why}" for key, why in self._refused.items()][:TOLD]
         return "; ".join(filter(None, (self.problem, self._gap, *refused, spoiled, torn, self._missing()))) or None

@@ -44,9 +44,9 @@ def export(run: Recording, target: str, out: str | Path, force: bool = False) ->
         earlier = set() if alone else _earlier(place)
         with Staged() as files:
             TARGETS[target](run, place, alone, files)
-        for path in earlier.difference(files.made):
+        for path in earlier.difference(files.paths):
             path.unlink(missing_ok=True)
-    return files.made
+    return files.paths
 
 
 def _check(place: Path, target: str, alone: bool, force: bool) -> None:
@@ -165,7 +165,7 @@ def _metadata(run: Recording, place: Path, files: Staged) -> None:
     known = dict(run.metadata)
     if damaged := getattr(run, "damaged", None):
         known["damaged"] = damaged
-    known[EXPORTED] = [path.name for path in files.made]
+    known[EXPORTED] = [path.name for path in files.paths]
     path = files.part(place / METADATA)
     path.write_text(json.dumps(plain(known), indent=1), encoding="utf-8")
 

@@ -31,18 +31,18 @@ class Opened:
     folder: Path
     lock: Lock
     file: Log
-    made: "Made"
+    new: "NewPaths"
 
     def abandon(self) -> None:
         """Let go of it, and leave it as it was found."""
         with suppress(*TROUBLE):
             self.file.close()
-        self.made.remove()
+        self.new.remove()
         self.lock.close()
-        self.made.leave()
+        self.new.leave()
 
 
-class Made:
+class NewPaths:
     """Which files and folders were not there before."""
 
     def __init__(self, folder: Path) -> None:
@@ -96,7 +96,7 @@ def _holds_records(folder: Path) -> bool:
 
 
 def _take(folder: Path) -> Opened:
-    made = Made(folder)
+    new = NewPaths(folder)
     held = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,13 +105,13 @@ def _take(folder: Path) -> Opened:
         _nothing_foreign(folder)
         if not holds_run(folder):
             held.clear()  # of a run that was deleted
-        return Opened(folder, held, LOGS[choose(folder)](folder), made)
+        return Opened(folder, held, LOGS[choose(folder)](folder), new)
     except BaseException as error:
         if held is not None:
-            made.remove()
+            new.remove()
             held.close()
         if not isinstance(error, Busy):
-            made.leave()
+            new.leave()
         raise
 
 

@@ -112,13 +112,24 @@ class Pump:
 
     def _run(self) -> None:
         try:
-            while self._identity is not None and not self._turned():
+            while self._identity is not None and not self._bearing(self._turned):
                 pass
         except Exception as error:  # a fault of ours: say it, and leave the training alone
             self._stop(f"writing the run to {self.folder} ended: {type(error).__name__}: {error}")
             log.warning("%s", self.problem, exc_info=True)
         finally:
             self._finish()
+
+    def _bearing(self, work: Callable[[], Any]) -> Any:
+        """Do it, and bear a lack of memory: the training may need it all for a moment."""
+        for last in (*[False] * (LAST - 1), True):
+            try:
+                return work()
+            except MemoryError:
+                if last and self._closing.is_set():
+                    raise
+            self._closing.wait(INTERVAL)
+        return None  # and try again
 
     def _turned(self) -> bool:
         """Write what is there, and wait for more; True when it is over."""
@@ -156,6 +167,7 @@ class Pump:
                 self._batches.extend(self._pack())
             if self._gone() or not self._batches:
                 return
+            frames = sum(isinstance(item, Frame) for item in self._batches[0])
             try:
                 self._file.write(self._batches[0])
             except TROUBLE as error:
@@ -163,7 +175,8 @@ class Pump:
             except Exception as error:  # a number that does not fit, or the like
                 self._sort_out(self._batches.popleft(), error)
                 continue
-            self._frames += sum(isinstance(item, Frame) for item in self._batches.popleft())
+            self._batches.popleft()
+            self._frames += frames
             self._accepted()
 
     def _sort_out(self, items: list[Item], error: Exception) -> None:
@@ -181,9 +194,8 @@ class Pump:
         self._drop(self._packer.records(items), error)
 
     def _pack(self) -> list[list[Item]]:
-        items: list[Item] = []
-        while self._metadata:
-            items.append(self._metadata.popleft())
+        items: list[Item] = [self._metadata[place] for place in range(len(self._metadata))]
+        told = len(items)
         if not self._taken:
             self._taken.extend(self.queue.take())
         while self._taken:
@@ -194,6 +206,8 @@ class Pump:
                     raise
                 break  # what is packed can be written meanwhile
             self._taken.popleft()
+        for _ in range(told):
+            self._metadata.popleft()
         return [items] if items else []
 
     def _packed(self, records: Sequence[Record], time: float) -> list[Item]:
@@ -254,7 +268,7 @@ class Pump:
             self._told = self.queue.lost
 
     def _loss(self) -> str:
-        return f"{self.queue.lost} records were lost" if self.queue.lost else "no record was lost"
+        return f"{self.queue.lost or 'no'} record{'s were' if self.queue.lost > 1 else ' was'} lost"
 
     def _beat(self, state: str | None = None, reason: str | None = None) -> None:
         self._beaten = time.monotonic()
@@ -269,24 +283,34 @@ class Pump:
         self.step = self.step if count is None else count
 
     def _finish(self) -> None:
+        with suppress(MemoryError):
+            self._bearing(self._sign_off)
+        try:
+            self._file.close()
+        except Exception as error:
+            log.warning("%s: %s", self._file.path, error)
+        self._lock.close()
+
+    def _sign_off(self) -> None:
+        """Say how the run ended."""
         self._look()
         state, reason = self._end or ("crashed", self.problem)
         self._lose()
         self.queue.close()
         if self.queue.lost > self._told or self.problem is not None:
             log.warning("%s is closed; %s", self.folder, self._loss())
-        if self._identity is not None:
-            end = replace(self._attempt, reached=self.step, lost=self.queue.lost, state=state, reason=reason)
-            end = replace(end, frames=self._frames)
-            with suppress(Exception):  # the pulse below says it as well
-                self._file.write([end])
-            with suppress(Exception):
-                self._beat(state, reason)
+        if self._identity is None:
+            return
+        end = replace(self._attempt, reached=self.step, lost=self.queue.lost, state=state, reason=reason)
+        end = replace(end, frames=self._frames)
         try:
-            self._file.close()
-        except Exception as error:
-            log.warning("%s: %s", self._file.path, error)
-        self._lock.close()
+            self._file.write([end])
+        except MemoryError:
+            raise
+        except Exception:
+            pass  # the pulse below says it as well
+        with suppress(OSError, sqlite3.Error):
+            self._beat(state, reason)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -57,11 +57,14 @@ class Queue:
         found: list[Entry] = []
         records = size = 0
         with self._guard:
-            while self._entries and records < BATCH_RECORDS and size < BATCH_BYTES:
-                entry = self._entries.popleft()
-                self._add(entry, -1)
+            for entry in self._entries:
+                if records >= BATCH_RECORDS or size >= BATCH_BYTES:
+                    break
                 records, size = records + len(entry.records), size + entry.size
                 found.append(entry)
+            for _ in found:  # last: memory may be lacking, and what is taken must be handed out
+                self._entries.popleft()
+            self._records, self._size = self._records - records, self._size - size
         return found
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from cockpit.store.contents import READERS, holds_run
 from cockpit.store.guard import refusing, refusing_each
 from cockpit.store.label import label
 from cockpit.store.layout import Field
-from cockpit.store.opened import Opened
+from cockpit.store.readable import Readable
 from cockpit.store.sample import sample
 from cockpit.store.table import table
 from cockpit.store.template import NO_DETAILS, NO_VALUE
@@ -31,7 +31,7 @@ AT_ONCE = 32  # frames whose tails are in memory at a time
 LARGE = 1 << 24  # numbers of a table that must mostly be there
 
 
-class StoredRun(Opened):
+class StoredRun(Readable):
     """A :class:`~cockpit.core.source.Source` over a run's folder; ``refresh`` reads what is new."""
 
     def __init__(self, path: str | Path) -> None:

@@ -58,7 +58,7 @@ def watch(
     Args:
         model: The model to train.
         optimizer: Its optimizer, or a list of several.
-        loss_fn: The loss module that the loop calls. None: the model returns its loss, or the loop calls ``pit.loss``.
+        loss_fn: The loss module that the loop calls. None: the loss is read from the graph, or handed to ``pit.loss``.
         quantities: A preset (``"economy"``, ``"business"``, ``"full"``), or a list of names, classes or instances.
         every: Interval in steps, or a schedule step -> bool. None: as often as ``budget`` allows.
         budget: Share of the training time that tracking may cost, in (0, 1].

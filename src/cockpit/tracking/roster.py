@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from inspect import unwrap
 from types import FrameType
 from typing import Any
 
@@ -88,8 +89,12 @@ def inside(optimizer: Optimizer) -> list[Optimizer]:
 
 def may_nest(optimizers: Sequence[Optimizer]) -> bool:
     """Whether a step may run inside another one: of an optimizer that is held, or of the class above."""
-    own = [sum("step" in vars(kind) for kind in type(one).__mro__ if kind is not Optimizer) for one in optimizers]
-    return len(optimizers) > 1 or max(own) > 1
+    above = {Optimizer, object}
+    own = [
+        {unwrap(vars(kind)["step"]) for kind in set(type(one).__mro__) - above if "step" in vars(kind)}
+        for one in optimizers
+    ]
+    return len(optimizers) > 1 or max(map(len, own)) > 1
 
 
 def nested(ours: Collection[int]) -> bool:

@@ -29,7 +29,7 @@ class Ticks:
     """Takes the loss of each step; which passes count is decided as on tracked steps."""
 
     def __init__(self, parameters: Callable[[], Mapping[str, Tensor]], scale: LossScale, name: str) -> None:
-        self.in_update, self.updated = False, False  #: an optimizer steps; one of several has stepped
+        self.updated = False  #: one of several optimizers has stepped
         self.wake: Callable[[], None] | None = None  #: says that something waits for :meth:`take`
         self._parameters, self._scale, self._name = parameters, scale, name
         self._thread, self._watched = threading.get_ident(), tuple(parameters().values())
@@ -69,13 +69,15 @@ class Ticks:
                 break
         else:  # another model's
             return
-        if self._passes and self.in_update and self._watched[self._place]._version != self._version:
-            return  # a closure evaluated elsewhere
-        if loss is None:  # no scalar
+        known, mark = self._watched[self._place], before[self._place]
+        elsewhere = self._passes > 0 and known._version != self._version and _mark(known) != mark
+        if elsewhere and mark != self._left:
+            return  # the user moved the parameters, and may move them back: a closure, or a search for sharpness
+        if loss is None or elsewhere or (self._passes > 0 and loss.device != self._buffer.device):  # nothing to add up
             self._passes, self.updated = 0, True
             return
         loss, slot = loss if factor is None else loss / factor, self._slot(loss.device)
-        if self._passes and before[self._place] == self._left:
+        if self._passes and mark == self._left:
             slot.add_(loss)
         else:  # the first one, or the gradients were cleared
             slot.copy_(loss)
@@ -91,14 +93,10 @@ class Ticks:
             self._slots = self._buffer.unbind()
         return self._slots[self._full]
 
-    def enter(self, *_: Any) -> None:
-        """An optimizer begins its step."""
-        self.in_update = True
-
     @entry
     def finish(self, step: int) -> None:
         """A step is over."""
-        self._thread, self.in_update, self.updated = threading.get_ident(), False, False
+        self._thread, self.updated = threading.get_ident(), False
         if _captured(self._buffer):
             return
         if not self._passes or (self._full and step != self._first + self._full):

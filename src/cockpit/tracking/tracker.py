@@ -56,8 +56,8 @@ class Tracker:
         self.ticks: Ticks | None = None  #: the loss of every step
         self._parameters, self._learning_rates, self._defer = parameters, learning_rates, defer
         self._begin = time.perf_counter()
-        #: parameters at the start of the run, for the quantities that ask
-        self.start = self._copies(parameters()) if self._keeps_start() else {}
+        kept = any(quantity.name == "Distance" or "start" in quantity.needs for quantity in quantities)
+        self.start = self._copies(parameters()) if kept else {}  #: parameters when the run began
         first = next(iter(parameters().values()), None)
         self.pace = Pace(schedule, None if first is None else first.device)
         self._due: list[Quantity] = []
@@ -116,9 +116,6 @@ class Tracker:
         """Whether copies of the parameters are to lie in the host's memory."""
         size = sum(p.nbytes for p in parameters.values())
         return bool(parameters) and self.settings.allowance.on_host(copies * size, next(iter(parameters.values())))
-
-    def _keeps_start(self) -> bool:
-        return any(quantity.name == "Distance" or "start" in quantity.needs for quantity in self.quantities)
 
     # ---- a step
 
@@ -231,7 +228,8 @@ class Tracker:
         begin = time.perf_counter()
         with torch.no_grad(), full_precision(_device(recorder.parameters)):
             step = self._observe(recorder)
-            departure = self._arriving(step)
+            leaving = self._departure
+            departure = leaving if leaving is not None and leaving.step == step.step - 1 else None
             self._prepare(step, recorder.needs, departure)
             step.tracking = recorder.seconds
             waiting = self._measurements.of(step)
@@ -259,10 +257,6 @@ class Tracker:
             leaves=list(recorder.parameters.values()),
         )
         return self._observation
-
-    def _arriving(self, step: Observation) -> Departure | None:
-        departure = self._departure
-        return departure if departure is not None and departure.step == step.step - 1 else None
 
     def _prepare(self, step: Observation, needs: frozenset[Need], departure: Departure | None) -> None:
         """Compute the statistics."""
@@ -313,8 +307,8 @@ class Tracker:
         if recorder.passes and self._measured != len(recorder.passes):
             self._measure()  # a closure: the backward passes ran inside the step
         elif departure is not None and not recorder.passes:
-            reason = recorder.flaw if recorder.flaw not in (None, NOTHING_SEEN) else None
-            self._never_arrived(departure, reason or "no backward pass was seen in the step after")
+            reason = (recorder.flaw or NOTHING_SEEN).replace("this step", "the step after")
+            self._never(departure.step, departure.quantities, reason)
         self._departure = None
         step = self._observation or self._observe(recorder)
         with torch.no_grad(), full_precision(_device(recorder.parameters)):
@@ -322,9 +316,7 @@ class Tracker:
                 self._move(step, recorder)
             self._measurements.measure(self._agenda.after, step, step.step, self._agenda.constant)
             if not recorder.passes and recorder.flaw is None:  # nor in the closure
-                reason = NOTHING_SEEN
-                for quantity in self._agenda.now:
-                    self.journal.keep(Record(step.step, quantity.name, quantity.kind, None, reason))
+                self._never(step.step, self._agenda.now, NOTHING_SEEN)
             self._depart(step)
             step.numbers.send()
         seconds = recorder.seconds + time.perf_counter() - begin
@@ -377,17 +369,17 @@ class Tracker:
         self._pass_on()
         with self._turn:
             if self._departure is not None:
-                self._never_arrived(self._departure, "no further step was taken")
+                self._never(self._departure.step, self._departure.quantities, "no further step was taken")
                 self._departure = None
             self.journal.hand_over()
             self.abandon()
 
     # ---- records
 
-    def _never_arrived(self, departure: Departure, reason: str) -> None:
-        """What waited for the step after stays undefined."""
-        for quantity in departure.quantities:
-            self.journal.keep(Record(departure.step, quantity.name, quantity.kind, None, reason))
+    def _never(self, step: int, quantities: Sequence[Quantity], reason: str) -> None:
+        """What could not be measured stays undefined."""
+        for quantity in quantities:
+            self.journal.keep(Record(step, quantity.name, quantity.kind, None, reason))
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Keep the user's own numbers beside the measured ones."""

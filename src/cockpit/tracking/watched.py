@@ -83,7 +83,6 @@ class Watch:
         self._steppers = [one for family in families for one in family]
         if not self._closed:
             for one in self._steppers:
-                self._hooks.append(one.register_step_pre_hook(self._ticks.enter))
                 if not self._alone:  # which of them steps first says where a step begins
                     self._hooks.append(one.register_step_pre_hook(self._before_update))
                 self._hooks.append(one.register_step_post_hook(self._after_update))
@@ -324,7 +323,7 @@ class Watch:
         if len(self._stepped) == len(self._optimizers):
             self._finish_step()
         else:
-            self._ticks.in_update, self._ticks.updated = False, True
+            self._ticks.updated = True
             if self._tracker.recorder is not None:
                 self._tracker.recorder.in_update, self._tracker.recorder.updated = False, True
 
@@ -345,8 +344,7 @@ class Watch:
                 self._recording.book()
 
 
-for _hook in (Watch._after_update, Ticks.enter):  # the first one stands for all entries
-    eager.uncompiled(_hook)
+eager.uncompiled(Watch._after_update)  # and with it all that is an entry
 
 
 @atexit.register

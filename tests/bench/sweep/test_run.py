@@ -72,7 +72,7 @@ class Fake:
 
 def swept(folder: Path, engine: Fake, wanted: SweepPlan = MANY, again: bool = False) -> Store:
     store = create(folder, wanted)
-    Sweep(wanted, store, engine, lambda count: None, again).go(lambda: None)
+    Sweep(wanted, store, engine, lambda count, going: None, again).go(lambda: None)
     return store
 
 
@@ -108,7 +108,7 @@ def test_a_run_that_workers_die_of(tmp_path: Path) -> None:
     store = create(tmp_path / "a", MANY)
     deadly = {spec.id for spec in _first(MANY)[3:5]}
     engine = Fake(1, lambda spec: spec.id in deadly)
-    Sweep(MANY, store, engine, lambda count: None).go(lambda: None)
+    Sweep(MANY, store, engine, lambda count, going: None).go(lambda: None)
     failed = {one["id"]: one for one in store.records(state="failed")}
     assert failed.keys() == deadly
     for one in failed.values():

@@ -116,7 +116,25 @@ WRONG = [
         "\nbetta =",
         "18: optimizer.\"my_opt:SignMom\".betta: unknown hyperparameter 'betta'; one of lr, beta",
     ),
-    ('"random"', '"grid"', "a grid needs a number of values; add steps = 10 to it"),
+    (
+        '"random"',
+        '"grid"',
+        "3: optimizers: 'SGD': a grid needs a number of values of lr; add lines like\n[optimizer.SGD]\n"
+        "lr = { log = [0.0001, 1.0], steps = 10 }",
+    ),
+    (
+        'search = "random"\n',
+        'search = "grid"\noptimizer.SGD.lr = 0.1\n',
+        '18: optimizer."my_opt:SignMom".lr: a grid needs a number of values; add steps = 10 to it',
+    ),
+    ("[optimizer.", "[optimisers.", "16: optimisers: unknown key 'optimisers'"),
+    ('["oneshot", "small"]', '["small", 25]', "4: budgets: 'small' and 25 are the same budget, 25 settings"),
+    ('["oneshot", "small"]', '["large", 75, 50, "medium"]', "4: budgets: 50 and 'medium' are the same budget"),
+    (
+        '"quadratic_deep"]',
+        '"two_d_rosenbrock"]',
+        "2: problems: 'two_d_rosenbrock' has no epochs of its own; add epochs = 10 below",
+    ),
 ]
 
 
@@ -190,3 +208,14 @@ def test_a_mark_is_that_of_the_whole_file(tmp_path: Path) -> None:
     assert version() == first
     (tmp_path / "my_opt.py").write_text(OPTIMIZER + "\nFACTOR = 2\n")
     assert version() != first
+
+
+def test_groups_of_optimizers(tmp_path: Path) -> None:
+    plan = resolved(tmp_path, GOOD.replace('"SGD", ', '"study", '))
+    names = [one.name for one in plan.optimizers]
+    assert (len(names), names[0], names[-1]) == (16, "AMSBound", "my_opt:SignMom")
+    assert all(one.studied for one in plan.optimizers[:-1])
+    every = [one.name for one in resolved(tmp_path, GOOD.replace('"SGD", ', '"all", ')).optimizers]
+    assert set(names) | {"Lion", "Muon"} <= set(every)
+    with pytest.raises(CockpitError, match="3: optimizers: 'SGD' is meant twice; once is enough"):
+        resolved(tmp_path, GOOD.replace('"SGD", ', '"SGD", "study", '))

@@ -16,7 +16,7 @@ from cockpit.results.sweeps.formats import text
 def test_lines_of_runtime(tmp_path: Path) -> None:
     file = tmp_path / "costs.jsonl"
     file.write_text('{"optimizer": "Adam", "ratio": 1.5}\n\n{"optimizer": "Adam", "ratio": 2.0}\n')
-    assert read_costs(file) == {"Adam": 2.0}
+    assert read_costs(file) == {"SGD": 1.0, "Adam": 2.0}
     file.write_text('{"optimizer": "Adam"}')
     with pytest.raises(CockpitError, match=r"costs.jsonl:1 is no line of .*ratio"):
         read_costs(file)

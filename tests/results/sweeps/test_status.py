@@ -70,3 +70,20 @@ def test_time_of_a_summary(tmp_path: Path) -> None:
     assert all(one.missing == 0 for one in found)
     assert middle - begin < 0.4
     assert time.process_time() - middle < 0.5
+
+
+def test_runs_are_counted_once() -> None:
+    """What is to do is known exactly where no winner's runs are waited for."""
+    few = {**SGD.space, "lr": {"choice": [0.001, 0.01, 0.1]}}
+    for wanted, named, unknown in (
+        (plan(budgets=("oneshot", "small", "medium")), 10 + 50, 9 + 9),
+        (plan(budgets=("medium", "large")), 50, 9 + 25 + 9),
+        (plan(budgets=("5", "9"), search="grid", optimizers=(replace(SGD, space=few),), seeds=3), 3, 2),
+        (plan(budgets=("5", "9"), optimizers=(replace(SGD, space={"lr": 0.1}),), seeds=3), 1, 2),
+        (plan(budgets=("5",), tuning_seeds=3, seeds=3), 15, 0),
+        (plan(budgets=("5",), tuning_seeds=2, seeds=3), 10, 1),
+        (plan(budgets=("5",), tuning_seeds=2, seeds=3, protocol="crowded-valley"), 10, 2),
+        (plan(budgets=("oneshot",), seed=(42, 43), seeds=3), 4, 0),
+    ):
+        counted = count([one for group in groups(wanted) for one in chosen(group, {})], {})
+        assert (len(counted.specs), counted.unknown) == (named, unknown)

@@ -15,6 +15,7 @@ from cockpit.results.sweeps.reading import Reading, read
 from cockpit.results.sweeps.runs import Spec
 from cockpit.results.sweeps.spaces import axes
 from cockpit.results.sweeps.winners import edges, winners
+from cockpit.results.tables import number
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ from cockpit.results.sweeps.winners import edges, winners
 )
 def test_within_five_per_cent_of_the_edge(entry: Any, value: float, said: str | None) -> None:
     found = edges(axes({"lr": entry}), {"lr": value, "eps": 1e-8})
-    assert found == ([] if said is None else [f"lr {value:.3g} at the {said} edge"])
+    assert found == ([] if said is None else [f"lr {number(value)} at the {said} edge"])
 
 
 def reading(folder: Path, wanted: SweepPlan, make: Any = entry) -> Reading:
@@ -86,6 +87,17 @@ def test_a_command_trains_the_same(tmp_path: Path) -> None:
         ("SGD", 43, 2, 128),
     ]
     assert all(run.hyperparameters == one.cell.hyperparameters for run in found)
+
+
+def test_a_winner_whose_runs_have_several_matrices(tmp_path: Path) -> None:
+    make = lambda spec: entry(spec, valid=abs(spec.hyperparameters["lr"] - 0.1), test=1.0)  # noqa: E731
+    wanted = plan(budgets=("small",), search="study", protocol="crowded-valley", seeds=3)
+    (one,) = winners(reading(tmp_path, wanted, make))
+    alone, others = one.command.split(" && ")
+    assert one.cell.trial
+    assert f"--hessian {one.cell.trial} " in alone
+    assert alone.endswith("--seeds 1")
+    assert others == alone.replace(f" --hessian {one.cell.trial}", "").replace("--seeds 1", "--seeds 3")
 
 
 def test_how_the_tuning_went(tmp_path: Path) -> None:

@@ -2,28 +2,26 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
 from cockpit.bench import importing
 from cockpit.bench.listing import data_there
 from cockpit.bench.sweep import study as studies
 from cockpit.bench.sweep.changes import changes
-from cockpit.bench.sweep.engine import Engine, Inline
+from cockpit.bench.sweep.engine import INCOMPLETE
+from cockpit.bench.sweep.engines import PARCELS, check, cores, started
 from cockpit.bench.sweep.living import held
-from cockpit.bench.sweep.local import Local
 from cockpit.bench.sweep.making import Context, variant_of
 from cockpit.bench.sweep.places import places, their_words
 from cockpit.bench.sweep.progress import shown
-from cockpit.bench.sweep.ray import Ray
 from cockpit.bench.sweep.resolve import resolve
 from cockpit.bench.sweep.run import SCRATCH, Sweep
-from cockpit.bench.sweep.slurm import Slurm, take_in
-from cockpit.core.errors import unknown
+from cockpit.bench.sweep.slurm import take_in
+from cockpit.core.errors import CockpitError
 from cockpit.problems._base import Place
 from cockpit.results.sweeps.plan import SweepPlan
 from cockpit.results.sweeps.runs import groups
@@ -32,7 +30,6 @@ from cockpit.results.sweeps.status import Count, count, nominal, seconds_left, s
 from cockpit.results.sweeps.store import NAME, Row, Store, create
 from cockpit.store.lock import Busy
 
-PARCELS = "parcels"  # a folder in the store's, for what workers on a cluster write
 COMPLETE, FAILURES, LIVING, STOPPED = 0, 1, 4, 130
 BYTES = 4000  # of a run, if nothing is known
 
@@ -43,6 +40,7 @@ class Ended:
 
     told: dict[str, Any]
     code: int
+    exactly: bool = True  # otherwise what is to do depends on who wins, and is told as the most it can be
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +62,15 @@ def prepare(file: Path, out: Path | None = None) -> Prepared:
     return Prepared(resolve(study, modules), folder, modules, gpus)
 
 
-def dry(file: Path, out: Path | None = None) -> Ended:
+def dry(file: Path, out: Path | None = None, on: str = "local", retry_failed: bool = False) -> Ended:
     """Say what a sweep would do."""
+    check(on)
     prepared = prepare(file, out)
     plan = prepared.plan
     store = Store(prepared.folder) if (prepared.folder / NAME).is_file() else None
     rows = {} if store is None else store.rows()
+    if retry_failed:
+        rows = {id: row for id, row in rows.items() if row.state != "failed"}
     counted = _counted(plan, rows)
     each = store.bytes / len(rows) if store is not None and rows else BYTES
     runs = {"nominal": nominal(plan), "stored": len(counted.rows), "to_do": counted.left}
@@ -78,9 +79,9 @@ def dry(file: Path, out: Path | None = None) -> Ended:
         "name": plan.name,
         "cells": plan.cells,
         "runs": runs,
-        "seconds": None if seconds is None else seconds / _cores(),
+        "seconds": None if seconds is None else seconds / cores(),
     }
-    return Ended({**told, "bytes": round(each * counted.left)}, COMPLETE)
+    return Ended({**told, "bytes": round(each * counted.left)}, COMPLETE, not counted.unknown)
 
 
 def carry_out(
@@ -95,6 +96,7 @@ def carry_out(
     retry_failed: bool = False,
 ) -> Ended:
     """Carry a study out, or what is left of it."""
+    check(on, device, workers)
     prepared = prepare(file, out)
     data = None if data_dir is None else str(data_dir.absolute())
     context = Context(prepared.modules, str((prepared.folder / SCRATCH).absolute()), data, not no_download)
@@ -107,7 +109,7 @@ def carry_out(
                 console.print(f"Note: {said}", markup=False, highlight=False, soft_wrap=True)
             store.keep(prepared.plan)
             take_in(store.folder / PARCELS, store)
-            engine = _engine(on, prepared, context, workers, device)
+            engine = started(on, context, prepared.folder, prepared.gpus, workers, device)
             try:
                 with places(prepared.modules), shown(console, engine.slots) as progress:
                     Sweep(prepared.plan, store, engine, progress, retry_failed).go(alive)
@@ -117,6 +119,9 @@ def carry_out(
     except Busy as error:
         console.print(f"Error: {store.folder} is being swept by {error}; wait for it", markup=False, soft_wrap=True)
         return Ended(status(prepared.plan, store, alive=True), LIVING)
+    except CockpitError as error:  # the disk is full, say, or the cluster is gone
+        console.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
+        return Ended(status(prepared.plan, store, alive=False), INCOMPLETE)
     except KeyboardInterrupt:
         console.print("Stopped. The same command goes on where it stopped.")
         return Ended(status(prepared.plan, store, alive=False), STOPPED)
@@ -140,32 +145,3 @@ def _changes(store: Store, plan: SweepPlan) -> Iterator[str]:
 
 def _counted(plan: SweepPlan, rows: dict[str, Row]) -> Count:
     return count([one for group in groups(plan) for one in chosen(group, rows)], rows)
-
-
-def _engine(on: str, prepared: Prepared, context: Context, workers: int | None, device: str | None) -> Engine:
-    kind, _, rest = on.partition(":")
-    if kind == "slurm":
-        folder = prepared.folder.absolute() / PARCELS
-        return Slurm(replace(context, device=device or "cpu"), workers, rest.split(",") if rest else (), folder)
-    if kind == "ray":
-        return Ray(context, workers, rest or None, prepared.gpus)
-    if on != "local":
-        raise unknown("engine", on, ("local", "slurm[:NAME=VALUE,...]", "ray[:ADDRESS]"))
-    devices = _devices(device)
-    if workers == 0:
-        return Inline(replace(context, device=devices[0]))
-    return Local(context, workers or (len(devices) if devices[0] != "cpu" else _cores()), devices)
-
-
-def _devices(device: str | None) -> list[str]:
-    if device is not None and device != "cuda":
-        return [device]
-    count = torch.cuda.device_count() if device == "cuda" or torch.cuda.is_available() else 0
-    return [f"cuda:{place}" for place in range(count)] or ["cpu"]
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1

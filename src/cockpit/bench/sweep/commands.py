@@ -46,14 +46,17 @@ def sweep(file: Path, dry_run: bool, as_json: bool, **options: Any) -> None:
 
     context = click.get_current_context()
     try:
-        ended = carrying.dry(file, options["out"]) if dry_run else carrying.carry_out(file, **options)
+        if dry_run:
+            ended = carrying.dry(file, options["out"], options["on"], options["retry_failed"])
+        else:
+            ended = carrying.carry_out(file, **options)
     except KeyboardInterrupt:  # before anything was trained
         click.echo("Stopped.", err=True)
         context.exit(130)
     if as_json:
         click.echo(json.dumps(ended.told))
     elif dry_run:
-        click.echo(planned(ended.told))
+        click.echo(planned(ended.told, ended.exactly))
     else:
         click.echo(lines(ended.told))
     context.exit(ended.code)

@@ -10,6 +10,8 @@ from cockpit.bench.sweep.work import Worker
 from cockpit.results.sweeps.runs import Spec
 from cockpit.results.sweeps.store import Entry
 
+INCOMPLETE = 3  # exit code of a sweep that has ended too early
+
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
@@ -27,6 +29,7 @@ class News:
     entries: tuple[Entry, ...] = ()
     over: bool = False
     died: str | None = None  # of what
+    epochs: tuple[int, int] | None = None  # of its run: trained, and in all
 
 
 class Engine(Protocol):

@@ -4,7 +4,7 @@ EXAMPLE = """\
 # What is compared. Run it:  cockpit bench sweep study.toml      Look at it:  cockpit bench report study.toml
 name = "mine"                       # of the folder of results; otherwise the file's name
 problems = ["quadratic_deep"]       # `cockpit bench list`; groups: small, large; yours: "my_module:my_problem"
-optimizers = ["SGD", "Adam"]        # yours: "my_module:MyOptimizer", from a file beside this one
+optimizers = ["SGD", "Adam"]        # "study": its fifteen, "all"; yours: "my_module:MyOptimizer", beside this file
 budgets = ["oneshot", "small"]      # small: 25 settings, medium: 50, large: 75; or a number of settings
 schedules = ["constant"]            # of the learning rate; also cosine, cosine_wr, ltr, trapezoidal
 search = "random"                   # also "grid"; "study": the draws of the published study

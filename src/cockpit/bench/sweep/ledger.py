@@ -3,7 +3,7 @@
 from cockpit.results.sweeps.plan import SweepPlan
 from cockpit.results.sweeps.runs import Group, Spec, groups
 from cockpit.results.sweeps.selection import chosen
-from cockpit.results.sweeps.status import Count
+from cockpit.results.sweeps.status import Count, count
 from cockpit.results.sweeps.store import Row
 
 
@@ -42,7 +42,7 @@ class Ledger:
         """The runs of a group that nobody has named before, and that have not ended."""
         group = self.groups[place]
         cells = chosen(group, self.rows)
-        self._unknown[place] = sum(cell.unknown for cell in cells)
+        self._unknown[place] = count(cells, {}).unknown
         named = {spec.id: spec for cell in cells for spec in cell.specs}
         new = [spec for id, spec in named.items() if id not in self.specs and id not in self.rows]
         self.specs |= named

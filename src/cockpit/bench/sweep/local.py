@@ -67,6 +67,8 @@ class Local:
         if isinstance(message, pipes.Over):
             self._idle.append(self._busy.pop(number))
             return [News(number, over=True)]
+        if isinstance(message, pipes.Epoch):
+            return [News(number, epochs=(message.trained, message.epochs))]
         return [News(number, tuple(message))]
 
 

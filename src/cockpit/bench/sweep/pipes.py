@@ -17,6 +17,14 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
+class Epoch:
+    """The run of a parcel has been trained for some epochs."""
+
+    trained: int
+    epochs: int
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """A worker has ended."""
 

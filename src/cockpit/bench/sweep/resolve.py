@@ -17,13 +17,15 @@ from cockpit.bench.sweep.places import mark, places, their_words
 from cockpit.bench.sweep.study import Study
 from cockpit.bench.sweep.toml import Keys
 from cockpit.core.errors import CockpitError
-from cockpit.optimizers import STUDY, find
+from cockpit.optimizers import KNOWN, STUDY, find
 from cockpit.results.sweeps.draws import grid_size
 from cockpit.results.sweeps.plan import ONESHOT, WITH_MATRICES, Contender, SweepPlan, Task, size
 from cockpit.results.sweeps.runs import groups
 from cockpit.results.sweeps.spaces import axes, axis
 from cockpit.results.sweeps.words import told
 
+EXAMPLES = {"epochs": 10, "batch_size": 128}
+STUDIED, EVERY = "study", "all"  # groups of optimizers: the published study's, and all that have spaces
 GROUPS = ("small", "large", "modern", "all")
 RATE = "{ log = [1e-4, 1.0] }"  # suggested for a learning rate
 DECAY = "{ log1m = [1e-4, 1.0] }"  # suggested for what is near 1
@@ -44,7 +46,7 @@ class _Resolver:
         study = self.study
         tasks = tuple(self._task(name, written) for written in study.problems for name in self._names(written))
         self._check_tables("problem", study.options, [task.name for task in tasks])
-        contenders = tuple(map(self._contender, study.optimizers))
+        contenders = tuple(self._contender(name) for written in study.optimizers for name in _optimizers(written))
         self._check_tables("optimizer", study.spaces, [one.name for one in contenders])
         self._check_twice("problems", [task.name for task in tasks])
         self._check_twice("optimizers", [one.name for one in contenders])
@@ -85,10 +87,12 @@ class _Resolver:
         task = task_of(name, problem, version, options, **self._protocol(name))
         for key, value in (("epochs", task.epochs), ("batch_size", task.batch)):
             if value is None:
-                raise self.study.file.wrong(
-                    ("problems",), f"{name!r} has no {key} of its own; add it below [problem.{_key(name)}]", written
-                )
+                raise self._without(key, name, written)
         return task
+
+    def _without(self, key: str, name: str, written: str) -> CockpitError:
+        said = f"{name!r} has no {key} of its own; add {key} = {EXAMPLES[key]} below [problem.{_key(name)}]"
+        return self.study.file.wrong(("problems",), said, written)
 
     def _protocol(self, name: str) -> dict[str, Any]:
         """What the protocol sets; only of one problem the study's order of samples is known."""
@@ -144,13 +148,21 @@ class _Resolver:
             return choose(written), True
         except CockpitError as error:
             if ":" not in written:
-                raise file.unknown(("optimizers",), written, named(), " or my_module:MyOptimizer") from error
+                known = (*named(), STUDIED, EVERY)
+                raise file.unknown(("optimizers",), written, known, " or my_module:MyOptimizer") from error
             if table is None or ONESHOT in self.study.budgets:
-                raise file.wrong(("optimizers",), str(error), written) from error
+                raise file.wrong(("optimizers",), f"{error}{self._hint(written, error)}", written) from error
         try:
             return choose(written, **middle(table)), False
         except CockpitError as error:
             raise file.wrong(("optimizers",), str(error), written) from error
+
+    def _hint(self, written: str, error: CockpitError) -> str:
+        """What to do about an optimizer that cannot be made with nothing said."""
+        if "cannot be made" not in str(error):
+            return ""
+        space = f"give them below [optimizer.{_key(written)}] and leave out the budget {ONESHOT!r}"
+        return f"; give its arguments defaults in the code, or {space}"
 
     def _table(self, name: str, *keys: str) -> Keys:
         written = next((key for key in self.study.spaces if _same(key, name)), name)
@@ -183,12 +195,20 @@ class _Resolver:
             found = axes(one.space)
             for key, one_axis in found.items():
                 if not one_axis.grid():
-                    said = "a grid needs a number of values; add steps = 10 to it, or give choice = [...]"
-                    raise file.wrong(self._table(one.name, key), said)
+                    raise self._without_steps(one, key)
             for budget in plan.tuned:
                 if grid_size(found) > size(budget):
                     said = f"the grid has {grid_size(found)} settings, budget {budget!r} tries {size(budget)}"
                     raise file.wrong(self._table(one.name), f"{said}; give fewer values, or a number as budget")
+
+    def _without_steps(self, one: Contender, key: str) -> CockpitError:
+        said = "a grid needs a number of values"
+        if any(_same(name, one.name) for name in self.study.spaces):
+            said += "; add steps = 10 to it, or give choice = [...]"
+            return self.study.file.wrong(self._table(one.name, key), said)
+        lines = "\n".join(_with_steps(one.space))
+        said = f"{one.name!r}: {said} of {key}; add lines like\n[optimizer.{_key(one.name)}]\n{lines}"
+        return self.study.file.wrong(("optimizers",), said, one.name)
 
     def _check_schedules(self, plan: SweepPlan) -> None:
         for schedule in plan.schedules:
@@ -207,6 +227,13 @@ class _Resolver:
                 maker.plan(group.oneshot()[0] if ONESHOT in plan.budgets else group.trial(0)[0])
             except CockpitError as error:
                 raise self.study.file.wrong(("problem", group.task.name), str(error)) from error
+
+
+def _optimizers(written: str) -> tuple[str, ...]:
+    """The optimizers that a word means: of a group all of them."""
+    if written == STUDIED:
+        return tuple(rule.name for rule in STUDY)
+    return tuple(rule.name for rule in KNOWN.values()) if written == EVERY else (written,)
 
 
 def _same(one: str, other: str) -> bool:
@@ -229,6 +256,16 @@ def _suggested(one: Contender) -> Iterable[str]:
             yield f"{name} = {DECAY}"
         else:
             yield f"{name} = {value}  # a number fixes it"
+
+
+def _with_steps(space: Mapping[str, Any]) -> Iterable[str]:
+    """The lines of a space with a number of values for each interval."""
+    for name, entry in space.items():
+        if not isinstance(entry, Mapping):
+            yield f"{name} = {entry}"
+            continue
+        steps = "" if axis(entry).grid() else ", steps = 10"
+        yield f"{name} = {{ {', '.join(f'{key} = {value}' for key, value in entry.items())}{steps} }}"
 
 
 def _key(name: str) -> str:

@@ -27,6 +27,7 @@ class _Out:
     specs: dict[str, Spec]  # that have not ended
     begin: float
     runs: int
+    epochs: tuple[int, int] | None = None  # of a run that goes alone: trained, and in all
 
 
 class Sweep:
@@ -57,7 +58,7 @@ class Sweep:
                 self._store.commit(entries, {id: number for number, out in self._out.items() for id in out.specs})
             for entry in entries:
                 shutil.rmtree(self._store.folder / SCRATCH / entry.id, ignore_errors=True)
-            self._progress(self._ledger.count)
+            self._progress(self._ledger.count, [out.epochs for out in self._out.values() if out.epochs is not None])
             alive()
         shutil.rmtree(self._store.folder / SCRATCH, ignore_errors=True)
 
@@ -82,6 +83,7 @@ class Sweep:
     def _take(self, news: News) -> list[Entry]:
         """What a worker says; returns results."""
         out = self._out[news.number]
+        out.epochs = news.epochs or out.epochs
         entries = [entry for entry in news.entries if out.specs.pop(entry.id, None) is not None]
         if news.over or news.died is not None:
             del self._out[news.number]

@@ -45,7 +45,7 @@ class Slurm:
             submitit: Any = import_module("submitit")  # not typed throughout
         except ImportError as error:
             raise CockpitError("--on slurm needs submitit; pip install 'cockpit-deck[slurm]'") from error
-        known = dict(_option(option) for option in options)
+        known = dict(map(option, options))
         self.slots = workers or JOBS
         self._context, self._folder = context, folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,8 @@ def take_in(folder: Path, store: Store) -> None:
         file.unlink(missing_ok=True)
 
 
-def _option(text: str) -> tuple[str, Any]:
+def option(text: str) -> tuple[str, Any]:
+    """One of submitit's options, as a command line has it."""
     name, sign, value = (part.strip() for part in text.partition("="))
     if not (sign and name and value):
         raise CockpitError(f"--on slurm: {text!r} is not NAME=VALUE; give submitit's, slurm_partition=gpu say")

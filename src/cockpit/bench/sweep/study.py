@@ -9,7 +9,7 @@ from typing import Any
 from cockpit.bench.sweep.toml import Toml
 from cockpit.core.errors import CockpitError
 from cockpit.results.sweeps.draws import SEARCHES
-from cockpit.results.sweeps.plan import ONESHOT, PROTOCOL, SIZES
+from cockpit.results.sweeps.plan import ONESHOT, PROTOCOL, SIZES, refined, size
 from cockpit.results.sweeps.spaces import WrongSpace, axis
 from cockpit.results.sweeps.words import told
 
@@ -129,6 +129,12 @@ def _budgets(file: Toml) -> tuple[str, ...]:
             raise file.unknown(("budgets",), value, (ONESHOT, *SIZES), " or a number of settings")
         if not isinstance(value, str) and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise file.wrong(("budgets",), f"{value!r}; give a number of settings, 1 or more, or a word", value)
+    sizes = {value: size(f"{value}") for value in values if value != ONESHOT and not refined(f"{value}")}
+    for value, settings in sizes.items():
+        twin = next(other for other in sizes if sizes[other] == settings)
+        if twin != value:
+            said = f"{twin!r} and {value!r} are the same budget, {settings} settings; once is enough"
+            raise file.wrong(("budgets",), said, value)
     return tuple(map(str, values))
 
 

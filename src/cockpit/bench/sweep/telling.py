@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sized
 from typing import Any
 
+from cockpit.results.tables import number
+
 
 def lines(told: dict[str, Any]) -> str:
     """How far a sweep is."""
@@ -22,12 +24,12 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
     for one in told["failures"]:
         alike.setdefault(one["message"], []).append(one)
     for message, those in alike.items():
-        yield f"  failed: {_named(those[0])}{_more(those)}: {message}"
+        yield f"  failed: {_named(those[0])}{_more(those)}: {' '.join(message.split())}"
 
 
 def _named(run: dict[str, Any]) -> str:
     """A run in a line."""
-    settings = " ".join(f"{name}={_short(value)}" for name, value in run["hyperparameters"].items())
+    settings = " ".join(f"{name}={number(value)}" for name, value in run["hyperparameters"].items())
     return f"{run['problem']} {run['optimizer']} {settings} {run['schedule']} seed {run['seed']}"
 
 
@@ -35,16 +37,12 @@ def _more(runs: Sized) -> str:
     return f" and {len(runs) - 1} more" if len(runs) > 1 else ""
 
 
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def planned(told: dict[str, Any]) -> str:
-    """What a sweep is to do."""
+def planned(told: dict[str, Any], exactly: bool) -> str:
+    """What a sweep is to do; ``exactly``: no run waits for a winner to be known."""
     runs = told["runs"]
     said = f"{told['name']}: {told['cells']:,} cells, {runs['nominal']:,} runs"
-    said += f"; {runs['stored']:,} are there, at most {runs['to_do']:,} to do"
-    return said if told["seconds"] is None else f"{said}, about {duration(told['seconds'])}"
+    said += f"; {runs['stored']:,} are there, {'' if exactly else 'at most '}{runs['to_do']:,} to do"
+    return said if not told["seconds"] else f"{said}, about {duration(told['seconds'])}"
 
 
 def duration(seconds: float) -> str:

@@ -38,9 +38,13 @@ class Toml:
         return self.wrong(keys, told(value, known, more), value)
 
     def _line(self, keys: Keys, value: Any) -> int:
-        while keys and keys not in self._lines:
+        known = dict(self._lines)
+        for stated, place in self._lines.items():  # a table of tables is where the first of them begins
+            for length in range(1, len(stated)):
+                known.setdefault(stated[:length], place)
+        while keys and keys not in known:
             keys = keys[:-1]
-        first, last = self._lines.get(keys, (1, 1))
+        first, last = known.get(keys, (1, 1))
         if value is not None:
             text = re.escape(value if isinstance(value, str) else f"{value}")
             pattern = rf"""["']{text}["']""" if isinstance(value, str) else rf"(?<![\w.]){text}(?![\w.])"

@@ -12,6 +12,7 @@ import torch
 
 from cockpit.bench import packs
 from cockpit.bench.plan import Plan
+from cockpit.bench.progress import Silent
 from cockpit.bench.runner import Session
 from cockpit.bench.sweep.making import Context, Maker
 from cockpit.results.result import Result
@@ -22,11 +23,23 @@ ATTEMPTS = 2  # of a run that raises
 LONGEST = 8000  # characters of a traceback that are kept
 
 
+class _Epochs(Silent):
+    """Tells after each epoch how many there have been."""
+
+    def __init__(self, tell: Callable[[int, int], object]) -> None:
+        self._tell = tell
+
+    def epoch(self, epoch: int, result: Result) -> None:
+        """See :class:`cockpit.bench.progress.Progress`."""
+        self._tell(epoch, result.epochs)
+
+
 @dataclass
 class Worker:
-    """Carries out runs."""
+    """Carries out runs; of one that goes alone it tells epochs trained, and in all."""
 
     context: Context
+    tell: Callable[[int, int], object] = lambda trained, epochs: None
     _maker: Maker = field(default_factory=Maker)
 
     def carry_out(self, specs: Sequence[Spec]) -> Iterator[list[Entry]]:
@@ -80,7 +93,8 @@ class Worker:
         """Train a run that keeps its state on disk: it goes on at its epoch when it was killed."""
         out = Path(self.context.scratch) / spec.id
         device = torch.device(self.context.device)
-        return Session(plan.problem, plan.variant, self.context.place, device, out).run(plan)
+        told = _Epochs(self.tell)
+        return Session(plan.problem, plan.variant, self.context.place, device, out, progress=told).run(plan)
 
     def _attempts(self, spec: Spec, train: Callable[[], Result], attempts: int = ATTEMPTS) -> Entry:
         """Train one run, again if it raises."""

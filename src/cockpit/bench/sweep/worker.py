@@ -25,7 +25,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     sys.path.extend(folder for folder in context.folders if folder not in sys.path)
-    worker = Worker(context)
+    worker = Worker(context, lambda trained, epochs: pipes.write(answers, pipes.Epoch(trained, epochs)))
     pipes.write(answers, pipes.READY)
     while True:
         parcel = parcels.get()

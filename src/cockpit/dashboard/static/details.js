@@ -47,7 +47,7 @@ const WORDS = {
   quantities: (value) => ["quantities", list(value).map((one) => one?.name ?? one).join(", ")],
   attempts: (value) => ["started", list(value).length < 2 ? null : `${value.length} times, the last at step ${whole(value.at(-1).first_step)}`],
   lost: (value) => ["records lost", value || null],
-  model: (value) => ["model", value && `${value.class ?? "?"}, ${whole(value.elements)} elements, ${list(value.layers).length} layers`],
+  model: (value) => ["model", value && `${value.class ?? "?"}, ${whole(value.elements)} elements, ${list(value.layers).length} layer${list(value.layers).length === 1 ? "" : "s"}`],
   optimizers: (value) => ["optimizer", list(value).map((one) => `${one.class} (${list(one.groups).map(pairs).join("; ")})`).join("; ")],
 };
 

@@ -72,7 +72,8 @@ def cell(one: Chosen, rows: Mapping[str, Row], curves: Curves) -> Cell:
     lasting = [rows[spec.id].state == "finished" for spec in there]
 
     def values(metric: str) -> list[float | None]:
-        return [curves[spec.id][metric][epoch] if lasts else None for spec, lasts in zip(there, lasting, strict=True)]
+        pairs = zip(there, lasting, strict=True)
+        return [float(curves[spec.id][metric][epoch]) if lasts else None for spec, lasts in pairs]
 
     test = values(metric)
     judge = rows.get(one.reported[0].id) if one.reported else None

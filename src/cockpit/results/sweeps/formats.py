@@ -46,12 +46,12 @@ def as_csv(report: Report, published: bool = False) -> str:
 
 def as_latex(report: Report, published: bool = False) -> str:
     """All tables as one LaTeX document, coloured from red (worst of its column) to green."""
-    found = [sheet for _, part in sections(report, published) for sheet in part]
+    parts = [(heading, sheet) for heading, part in sections(report, published) for sheet in part]
     tables = [
         latex.tabular(sheet.header, [[_shade(one) for one in row] for row in sheet.rows], sheet.words, sheet.notes)
-        for sheet in found
+        for _, sheet in parts
     ]
-    return latex.tables_document([sheet.title for sheet in found], tables)
+    return latex.tables_document([f"{heading}: {sheet.title}" for heading, sheet in parts], tables)
 
 
 def as_json(report: Report, published: bool = False) -> str:

@@ -1,6 +1,7 @@
 """A sweep as a report looks at it: every cell with its runs, and how each of them ended. Read once, without torch."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -81,6 +82,13 @@ class Reading:
         specs = {spec.id for one in self.chosen if one.group.task.name == problem for spec in one.specs}
         taken = [self.rows[id].seconds for id in specs if id in self.rows and self.rows[id].seconds > 0]
         return median(taken) if taken else None
+
+    def failed(self) -> Counter[str]:
+        """How many runs of each optimizer failed."""
+        specs = {spec.id: spec for one in self.chosen for spec in one.specs}
+        return Counter(
+            spec.contender.name for id, spec in specs.items() if id in self.rows and self.rows[id].state == "failed"
+        )
 
     def machines(self) -> list[tuple[Cell, int]]:
         """The cells whose reported runs come from several kinds of machine, and how many kinds."""

@@ -13,6 +13,7 @@ from cockpit.results.sweeps.plan import Contender, SweepPlan, Task
 from cockpit.results.sweeps.spaces import Axis, axes
 
 LETTERS = 24  # of an id
+_dense = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +97,28 @@ class Group:
 
     def trial(self, trial: int, box: Mapping[str, Axis] | None = None) -> list[Spec]:
         """The runs of a trial, the one that it is judged by first."""
+        if box is None and trial in self._trials:
+            return self._trials[trial]
         hyperparameters, matrix = self.setting(trial, box), self._matrix(trial)
         first = self.tuning_seed
-        return [self.spec(hyperparameters, seed, matrix) for seed in range(first, first + self.plan.tuning_seeds)]
+        specs = [self.spec(hyperparameters, seed, matrix) for seed in range(first, first + self.plan.tuning_seeds)]
+        if box is None:
+            self._trials[trial] = specs
+        return specs
 
     def reruns(self, hyperparameters: Mapping[str, Any]) -> list[Spec]:
         """The runs of a winner besides the one it was judged by."""
         return [self.spec(hyperparameters, seed, self._matrix(None)) for seed in self.seeds()[1:]]
 
+    @property
+    def covered(self) -> int:
+        """How many of a winner's runs are there as soon as its setting has been tried, whichever wins."""
+        drifts = self._matrix(0) != self._matrix(None) or self._matrix(1) != self._matrix(None)
+        return 1 if drifts else min(self.plan.tuning_seeds, self.plan.seeds)
+
     def spec(self, hyperparameters: Mapping[str, Any], seed: int, matrix: int) -> Spec:
         """One run."""
-        own = json.dumps([sorted(hyperparameters.items()), seed, matrix], separators=(",", ":"))
+        own = _dense([sorted(hyperparameters.items()), seed, matrix])
         digest = self._digest.copy()
         digest.update(own.encode())
         id = digest.hexdigest()[:LETTERS]
@@ -118,6 +130,11 @@ class Group:
         if not drifts:
             return self.task.matrix
         return 0 if trial is None or self.contender.name in plans.ONE_MATRIX else trial % plans.MATRICES
+
+    @cached_property
+    def _trials(self) -> dict[int, list[Spec]]:
+        """Those of the whole space, which budgets share."""
+        return {}
 
     @cached_property
     def _digest(self) -> Any:

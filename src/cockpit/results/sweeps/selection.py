@@ -93,7 +93,7 @@ def _tuned(group: Group, budget: str, rows: Rows) -> Chosen:
     found.tried = [spec for specs in trials for spec in specs]
     found.unknown = (size - len(trials)) * group.plan.tuning_seeds
     if len(trials) < size or not _decided(trials, rows):
-        found.unknown += group.plan.seeds - 1
+        found.unknown += group.plan.seeds - group.covered
         return found
     found.trial = next(iter(best(group, trials, rows, 1)), 0)
     winner = trials[found.trial][0]

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from cockpit.results.published import DRIFTING, IMPOSSIBLE
 from cockpit.results.summary import rises
@@ -14,7 +13,7 @@ from cockpit.results.sweeps.comparisons import Comparison
 from cockpit.results.sweeps.gains import Usual
 from cockpit.results.sweeps.report import Report
 from cockpit.results.sweeps.stability import Tried
-from cockpit.results.tables import MISSING, shown
+from cockpit.results.tables import MISSING, number, shown
 
 MARKS = {DRIFTING: "*", IMPOSSIBLE: "**"}  # of published figures
 MET = "="  # a published figure that is met to the last printed digit
@@ -170,7 +169,7 @@ def winners(report: Report, tuned: bool = True) -> Sheet | None:
         if tuned and cell.trial is None:
             continue
         place = f"{cell.budget}, {cell.schedule}" + (f", seed {cell.tuning_seed}" if len(report.plan.seed) > 1 else "")
-        setting = ", ".join(f"{name} {_short(value)}" for name, value in (cell.hyperparameters or {}).items())
+        setting = ", ".join(f"{name} {number(value)}" for name, value in (cell.hyperparameters or {}).items())
         texts = [cell.problem, cell.optimizer, place, setting, "; ".join(one.edges)]
         texts += [MISSING if one.speed is None else f"{one.speed:.1f}", _share(one.better), _share(one.diverged)]
         cost = report.costs.get(cell.optimizer)
@@ -201,6 +200,10 @@ def facts(report: Report) -> list[str]:
         counts = Counter((one.optimizer, one.budget, one.schedule) for one in lost for _ in range(one.diverged))
         most = ", ".join(f"{' '.join(key)} {count}" for key, count in counts.most_common(5))
         said.append(f"{counted(counts.total(), 'seed')} diverged in {counted(len(lost), 'cell')}, most of {most}")
+    if failed := report.reading.failed():
+        which = ", ".join(f"{name} {count}" for name, count in failed.most_common(5))
+        are = "is" if failed.total() == 1 else "are"
+        said.append(f"{counted(failed.total(), 'run')} failed and {are} left out: {which}")
     for task in plan.problems:
         seconds = report.reading.seconds(task.name)
         said += [] if seconds is None else [f"a run of {task.name} takes {seconds:.3g} s (median)"]
@@ -361,10 +364,6 @@ def _best(metric: str, values: Iterable[float | None]) -> float | None:
 
 def _share(value: float | None) -> str:
     return MISSING if value is None else f"{100 * value:.0f}%"
-
-
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _place(cell: Cell) -> str:

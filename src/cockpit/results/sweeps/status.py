@@ -40,12 +40,13 @@ class Count:
 def count(cells: Iterable[Chosen], rows: Mapping[str, Row]) -> Count:
     """Count the runs of some cells."""
     specs: dict[str, Spec] = {}
-    unknown = 0
+    unknown: dict[tuple[frozenset[str], int], int] = {}  # once for budgets that try the same: they have one winner
     for one in cells:
         specs |= {spec.id: spec for spec in one.tried}
         specs |= {spec.id: spec for spec in one.reported}
-        unknown += one.unknown
-    return Count(specs, unknown, {id: rows[id] for id in specs if id in rows})
+        if one.unknown:
+            unknown[frozenset(spec.id for spec in one.tried), one.unknown] = one.unknown
+    return Count(specs, sum(unknown.values()), {id: rows[id] for id in specs if id in rows})
 
 
 def nominal(plan: SweepPlan) -> int:
@@ -87,11 +88,27 @@ def status(plan: SweepPlan, store: Store | None, alive: bool, details: bool = Fa
 
 
 def seconds_left(counted: Count) -> float | None:
-    """Seconds of one worker for what is left, if runs take as long as those before; None where there are none."""
+    """Seconds of one worker for what is left; None where no run has ended.
+
+    A run takes as long as those of its problem and optimizer before, or of its problem, or all.
+    """
     if counted.left == 0:
         return 0.0
-    taken = [row.seconds for row in counted.rows.values() if row.seconds > 0]
-    return counted.left * sum(taken) / len(taken) if taken else None
+    taken: dict[tuple[str, ...], list[float]] = {}
+    for id, row in counted.rows.items():
+        for kind in _kinds(counted.specs[id]) if row.seconds > 0 else ():
+            taken.setdefault(kind, []).append(row.seconds)
+    if not taken:
+        return None
+    usual = {kind: sum(held) / len(held) for kind, held in taken.items()}
+    left = [spec for id, spec in counted.specs.items() if id not in counted.rows]
+    named = sum(next(usual[kind] for kind in _kinds(spec) if kind in usual) for spec in left)
+    return named + counted.unknown * usual[()]
+
+
+def _kinds(spec: Spec) -> tuple[tuple[str, ...], ...]:
+    """What runs are like it, the most alike first."""
+    return (spec.task.name, spec.contender.name), (spec.task.name,), ()
 
 
 def _failures(store: Store, counted: Count) -> list[dict[str, Any]]:

@@ -11,7 +11,9 @@ from cockpit.results.sweeps.plan import ONESHOT
 from cockpit.results.sweeps.reading import Reading
 from cockpit.results.sweeps.selection import Chosen
 from cockpit.results.sweeps.spaces import Axis
+from cockpit.results.tables import number
 
+USUAL = 42  # the first seed of `bench run --seeds`
 EDGE = 0.05  # of a box, in the scale that is searched
 
 
@@ -44,13 +46,23 @@ def edges(axes: Mapping[str, Axis], hyperparameters: Mapping[str, Any]) -> list[
         if axis.kind == "log1m":
             at = 1 - at  # the larger the value, the nearer to 1
         if not EDGE < at < 1 - EDGE:
-            found.append(f"{name} {hyperparameters[name]:.3g} at the {'lower' if at < 0.5 else 'upper'} edge")
+            found.append(f"{name} {number(hyperparameters[name])} at the {'lower' if at < 0.5 else 'upper'} edge")
     return found
 
 
 def command(runs: Chosen, hyperparameters: Mapping[str, Any]) -> str:
-    """The command that trains a setting alone."""
-    group, spec = runs.group, runs.reported[0]
+    """The command that trains a setting alone; two where the matrix of its first run is not that of the others."""
+    first, seeds = runs.reported[0].matrix, runs.group.plan.seeds
+    others = runs.reported[-1].matrix
+    if first == others:
+        return _command(runs, hyperparameters, first, seeds)
+    alone = _command(runs, hyperparameters, first, 1)
+    usual = runs.group.tuning_seed == USUAL
+    return f"{alone} && {_command(runs, hyperparameters, others, seeds)}" if usual and seeds > 1 else alone
+
+
+def _command(runs: Chosen, hyperparameters: Mapping[str, Any], matrix: int, seeds: int) -> str:
+    group = runs.group
     task, options = group.task, dict(group.task.options)
     words = ["cockpit", "bench", "run", task.name, "-o", group.contender.name]
     rate = hyperparameters.get("lr")
@@ -61,13 +73,12 @@ def command(runs: Chosen, hyperparameters: Mapping[str, Any]) -> str:
     words += [] if group.schedule == "constant" else ["--schedule", group.schedule]
     words += ["--epochs", str(task.epochs), "--batch-size", str(task.batch)]
     words += [] if task.order == "fresh" else ["--order", task.order]
-    words += ["--hessian", str(spec.matrix)] if spec.matrix else []
+    words += ["--hessian", str(matrix)] if matrix else []
     words += [] if task.precision == "float32" else ["--dtype", task.precision]
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
         words += [flag] if value is True else [] if value in (None, False) else [flag, str(value)]
-    usual = group.tuning_seed == 42
-    words += ["--seeds", str(group.plan.seeds)] if usual else ["--seed", str(group.tuning_seed)]
+    words += ["--seeds", str(seeds)] if group.tuning_seed == USUAL else ["--seed", str(group.tuning_seed)]
     return shlex.join(words)
 
 

@@ -1,4 +1,4 @@
-"""``Opened``: a run's folder while somebody reads it; what is new is read, what is damaged is left out."""
+"""``Readable``: a run's folder while somebody reads it; what is new is read, what is damaged is left out."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from cockpit.store.guard import refusing
 from cockpit.store.track import Group, Track
 
 
-class Opened:
+class Readable:
     """The frames of a run, read once and when first asked for, and what follows from them, computed once."""
 
     def __init__(self, folder: Path) -> None:
