@@ -11,7 +11,7 @@ from torch import nn
 
 import cockpit
 from cockpit.core.errors import Undefined
-from cockpit.engine.step.line import Line
+from cockpit.engine.step.line import Line, LineEnd
 from cockpit.quantities.alpha import fit
 from cockpit.tracking.watched import Watch
 
@@ -20,9 +20,9 @@ ROWS = ((1, 0, 0), (1, 1, 1), (0, 1, 0), (0, 1, 2))  # loss, loss, slope, slope 
 
 def exact(line: Line) -> tuple[Fraction, Fraction]:
     """By the normal equations, without rounding."""
-    length = Fraction(line.length)
-    seen = [*map(Fraction, line.losses), *(Fraction(slope) * length for slope in line.slopes)]
-    spread = [*map(Fraction, line.loss_variances), *(Fraction(v) * length**2 for v in line.slope_variances)]
+    length, ends = Fraction(line.length), (line.start, line.end)
+    seen = [*(Fraction(end.loss) for end in ends), *(Fraction(end.slope) * length for end in ends)]
+    spread = [*(Fraction(e.loss_variance) for e in ends), *(Fraction(e.slope_variance) * length**2 for e in ends)]
     observed = list(zip(ROWS, seen, spread, strict=True))
     table = [
         [*(sum(row[i] * row[j] / v for row, _, v in observed) for j in range(3)),
@@ -42,7 +42,7 @@ def line(*variances: float, seed: int = 0, length: float = 0.3) -> Line:
     draw = random.Random(seed)
     losses, slopes = ((draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(2))
     first, second, third, fourth = variances
-    return Line(0, length, losses, slopes, (first, second), (third, fourth))
+    return Line(length, LineEnd(losses[0], slopes[0], first, third), LineEnd(losses[1], slopes[1], second, fourth))
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from cockpit.engine.statistics._base import Statistic
-from cockpit.engine.statistics.bins import Bins
 
 SQ_NORM = "sq_norm"  # ||g_n||^2
 DOT_GRAD = "dot_grad"  # <g_n, g>
@@ -18,26 +17,16 @@ MAX_EIGENVALUE = "max_eigenvalue"
 
 
 @dataclass(frozen=True, slots=True)
-class Hist1d:
-    """Histogram of the elements of g_n."""
-
-    bins: Bins
-
-
-@dataclass(frozen=True, slots=True)
-class Hist2d:
-    """Histogram of (g_n,j , theta_j)."""
-
-    gradient: Bins
-    parameter: Bins
-
-
-@dataclass(frozen=True, slots=True)
 class Diagonal:
     """Diagonal of the curvature: ``kind`` as in ``HessTrace``, ``samples`` for the estimators."""
 
     kind: str = "ggn"
     samples: int = 1
+
+    @property
+    def name(self) -> str:
+        """What it is called beside a parameter."""
+        return f"curvature {self.kind} {self.samples}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +36,14 @@ class Trace:
     diagonal: Diagonal
 
 
-@dataclass(frozen=True, slots=True)
-class NoiseToCurvature:
-    """sum_j [sum_n g_n,j^2] / (h_j + epsilon) of each parameter; asks for ``SUM_SQ`` and the diagonal as well."""
-
-    diagonal: Diagonal
-    epsilon: float
-
-
-@dataclass(frozen=True, slots=True)
-class SignalToNoise:
-    """sum_j g_j^2 / var_j and the number of terms, of each parameter; asks for ``SUM_SQ`` and ``DOT_GRAD`` as well."""
-
-    correction: int  # the variance is divided by B - correction
-    epsilon: float = 0.0
-
-
-Need = str | Hist1d | Hist2d | Diagonal | Trace | NoiseToCurvature | SignalToNoise | Statistic
+Need = str | Diagonal | Trace | Statistic
 
 PER_SAMPLE = (SQ_NORM, DOT_GRAD, SUM_SQ, ABS_MAX, LINE)
 
 
 def per_sample(needs: frozenset[Need]) -> bool:
     """Whether any need is about individual gradients."""
-    return any(need in PER_SAMPLE or isinstance(need, Hist1d | Hist2d | Statistic) for need in needs)
+    return any(need in PER_SAMPLE or isinstance(need, Statistic) for need in needs)
 
 
 def double_backward(needs: frozenset[Need]) -> bool:

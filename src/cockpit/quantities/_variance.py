@@ -4,9 +4,9 @@ from typing import ClassVar
 
 from cockpit.core.errors import Undefined
 from cockpit.core.schedule import Schedule
-from cockpit.engine import needs
 from cockpit.engine.needs import DOT_GRAD, SUM_SQ, Need
 from cockpit.engine.observation import Observation
+from cockpit.engine.statistics.ratios import signal_to_noise
 from cockpit.quantities._base import SingleStepQuantity
 
 
@@ -22,7 +22,7 @@ class SignalToNoise(SingleStepQuantity):
 
     def __init__(self, track_schedule: Schedule | None = None, verbose: bool = False, epsilon: float = 0.0) -> None:
         super().__init__(track_schedule, verbose)
-        self._ratios = needs.SignalToNoise(self.correction, epsilon)
+        self._ratios = signal_to_noise(self.correction, epsilon)
 
     @property
     def needs(self) -> frozenset[Need]:

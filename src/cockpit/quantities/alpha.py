@@ -46,10 +46,10 @@ def fit(line: Line) -> tuple[float, float]:
     The unknown w0 only takes the two losses to their difference, the sum of w1 and w2. With the slopes w1 and w1 + 2 w2
     there is one observation too many: its contradiction is shared among the three in proportion to their variances.
     """
-    length = line.length
-    first, last = (slope * length for slope in line.slopes)
-    of_first, of_last = (variance * (length * length) for variance in line.slope_variances)
-    rise, of_rise = line.losses[1] - line.losses[0], line.loss_variances[0] + line.loss_variances[1]
+    length, start, end = line
+    first, last = start.slope * length, end.slope * length
+    of_first, of_last = (variance * (length * length) for variance in (start.slope_variance, end.slope_variance))
+    rise, of_rise = end.loss - start.loss, start.loss_variance + end.loss_variance
     if not all(map(isfinite, (first, last, of_first, of_last, rise, of_rise))):
         raise Undefined("a loss or a slope is not finite")
     largest = max(of_first, of_last, of_rise)

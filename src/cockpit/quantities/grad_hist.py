@@ -6,9 +6,12 @@ from cockpit.core.errors import CockpitError, Undefined
 from cockpit.core.histogram import Histogram
 from cockpit.core.kinds import Cost, Kind
 from cockpit.core.schedule import Schedule
-from cockpit.engine.needs import SQ_NORM, Hist1d, Hist2d, Need
+from cockpit.engine.needs import SQ_NORM, Need
 from cockpit.engine.observation import Observation
+from cockpit.engine.statistics import Statistic
 from cockpit.engine.statistics.bins import Bins
+from cockpit.engine.statistics.hist1d import hist1d
+from cockpit.engine.statistics.hist2d import hist2d
 from cockpit.quantities._base import SingleStepQuantity
 from cockpit.quantities.bin_adaptation import BinAdaptation, NoAdaptation, Range
 
@@ -26,21 +29,22 @@ class _GradHist(SingleStepQuantity):
     @property
     def needs(self) -> frozenset[Need]:
         """The counts, and the needs of the adaptation."""
-        return frozenset({self._need(), SQ_NORM}).union(*(policy.needs for policy in self._adapt))
+        counts: frozenset[Need] = frozenset({self._need()})
+        return counts.union({SQ_NORM}, *(policy.needs for policy in self._adapt))
 
     @property
     def deferred(self) -> bool:  # type: ignore[override]
         """False if the limits adapt: the next step needs the new ones."""
         return all(isinstance(policy, NoAdaptation) for policy in self._adapt)
 
-    def _need(self) -> Hist1d | Hist2d:
+    def _need(self) -> Statistic:
         raise NotImplementedError
 
     def measure(self, step: Observation) -> Histogram:
         """Return the counts, then adapt the limits for the next steps."""
         if not isfinite(step.sum_of_squares()):
             raise Undefined("individual gradients are not finite")
-        histogram = Histogram.from_rows(self._edges, tuple(step.names), step.counts(self._need()))
+        histogram = Histogram.from_rows(self._edges, tuple(step.names), step.rows(self._need()))
         for place, policy in enumerate(self._adapt):
             if policy.should_compute(step.step):
                 self._axes[place] = Bins(self._axes[place].count, *policy.measure(step))
@@ -69,8 +73,8 @@ class GradHist1d(_GradHist):
     ) -> None:
         super().__init__(track_schedule, verbose, [_bins(bins, range)], [adapt])
 
-    def _need(self) -> Hist1d:
-        return Hist1d(self._axes[0])
+    def _need(self) -> Statistic:
+        return hist1d(self._axes[0])
 
 
 class GradHist2d(_GradHist):
@@ -100,8 +104,8 @@ class GradHist2d(_GradHist):
         axes = [_bins(count, limits) for count, limits in zip(bins, range, strict=True)]
         super().__init__(track_schedule, verbose, axes, list(adapt))
 
-    def _need(self) -> Hist2d:
-        return Hist2d(*self._axes)
+    def _need(self) -> Statistic:
+        return hist2d(*self._axes)
 
 
 def _bins(count: int, limits: Range) -> Bins:

@@ -3,8 +3,9 @@
 from cockpit.core.errors import Undefined
 from cockpit.core.kinds import Cost
 from cockpit.core.schedule import Schedule
-from cockpit.engine.needs import SQ_NORM, SUM_SQ, Need, NoiseToCurvature
+from cockpit.engine.needs import SQ_NORM, SUM_SQ, Need
 from cockpit.engine.observation import Observation
+from cockpit.engine.statistics.ratios import noise_to_curvature
 from cockpit.quantities._base import Measured
 from cockpit.quantities._curvature import CurvatureQuantity, mean
 
@@ -19,7 +20,7 @@ class _TIC(CurvatureQuantity):
         samples: int = 1,
     ) -> None:
         super().__init__(track_schedule, verbose, curvature, samples)
-        self._epsilon, self._noise = epsilon, NoiseToCurvature(self._diagonal, epsilon)
+        self._epsilon, self._noise = epsilon, noise_to_curvature(self._diagonal.name, epsilon)
 
 
 class TICDiag(_TIC):
@@ -37,9 +38,8 @@ class TICDiag(_TIC):
 
     def measure(self, step: Observation) -> Measured:
         """Return the criterion."""
-        return Measured(
-            step.noise_to_curvature(self._noise) / step.batch_size, {"curvature": step.kind_of(self._diagonal)}
-        )
+        noise = step.noise_to_curvature(self._noise, self._diagonal)
+        return Measured(noise / step.batch_size, {"curvature": step.kind_of(self._diagonal)})
 
 
 class TICTrace(_TIC):

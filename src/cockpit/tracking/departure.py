@@ -42,6 +42,6 @@ class Departure:
             step.line = self.end
             return
         try:
-            step.line = Line.between(self.step, self.length, self.end, step.end(self.length, LINE))
+            step.line = Line(self.length, self.end, step.end(self.length, LINE))
         except Undefined as reason:
             step.line = str(reason)

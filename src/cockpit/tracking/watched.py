@@ -246,6 +246,7 @@ class Watch:
         recorder = self._tracker.recorder
         twice = recorder is not None and double_backward(recorder.needs)
         eagerly = not eager.draws_others(self._model)
+        self._tracker.settings.stays_compiled = not eagerly
         if self._armed_for != (twice, eagerly):
             self._arm(twice, eagerly)
 

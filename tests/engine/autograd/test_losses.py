@@ -153,7 +153,7 @@ class Net:
     def losses(self, loss: Tensor, seed: Tensor | None = None) -> Tensor:
         """Individual losses of a number computed from the output."""
         out = self.output
-        source = Source(out.grad_fn, out.output_nr, tuple(out.shape), self.layout, out.dtype, out.device)
+        source = Source.placed(Result.of(out), self.layout)
         graph, count = Graph([loss.grad_fn]), self.layout.samples
 
         def place(result: Result) -> Layout | None:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from cockpit.engine.autograd.graph import Graph, Node, Result
-from cockpit.engine.autograd.placement import Placements, Source, ask, place
+from cockpit.engine.autograd.placement import Source, ask
 from cockpit.engine.autograd.uses import find_uses
-from cockpit.engine.curvature.gauss_newton import GaussNewton, Network, Remembered
+from cockpit.engine.curvature.gauss_newton import GaussNewton, Memory, Network
 from cockpit.engine.curvature.loss_hessian import Loss
 from cockpit.engine.curvature.product import HessianProduct
 from cockpit.engine.curvature.second_order import Request
@@ -44,17 +44,18 @@ class Curved:
         """What lies below."""
         graph, samples = self.graph, self.source.layout.samples
         uses = find_uses(graph, self.parameters, samples, lambda places: ask(graph, places, samples, [self.source], 0))
-        placed = Placements(uses.layouts, uses.coupled)
-        return Network(graph, self.parameters, [self.source], uses.paths(), placed)
+        return Network(graph, self.parameters, [self.source], uses)
 
     def place(self, node: Node, output: int) -> Layout | None:
         """Where samples are in any other result."""
-        return place(self.graph, (node, output), self.source.layout.samples, [self.source], 0)
+        result, samples = Result.at(node, output), self.source.layout.samples
+        found = ask(self.graph, [(node, output)], samples, [self.source], 0)[node, output].placement
+        return None if found is None else found.layout(result.shape, samples)
 
-    def newton(self, remembered: Remembered | None = None, room: int | None = None) -> GaussNewton:
+    def newton(self, memory: Memory | None = None) -> GaussNewton:
         """The Gauss-Newton matrix."""
         factor = self.loss.factor([self.source], self.place)
-        return GaussNewton(factor, self.network, remembered or Remembered(), room)
+        return GaussNewton(factor, self.network, memory or Memory())
 
     @property
     def product(self) -> HessianProduct:
@@ -72,8 +73,7 @@ def curved(model: nn.Module, inputs: Tensor, loss_of: LossOf, axis: int = 0) -> 
     value = loss_of(output)
     shape = tuple(output.shape)
     layout = Layout(shape[axis], int(torch.Size(shape[axis + 1 :]).numel()))
-    result = Result.of(output)
-    source = Source(result.node, result.output, shape, layout, output.dtype, output.device)
+    source = Source.placed(Result.of(output), layout)
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     return Curved(value, output, named, source)
 

@@ -10,7 +10,8 @@ from tests.engine.curvature.nets import LOSSES, NETS, Apply, C, N, prepared
 from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.curvature.gauss_newton import Remembered
+from cockpit.engine.curvature import gauss_newton
+from cockpit.engine.curvature.gauss_newton import Memory
 
 
 def expected(model: nn.Module, inputs: Tensor, loss: str, axis: int = 0) -> dict[str, Tensor]:
@@ -22,9 +23,9 @@ def expected(model: nn.Module, inputs: Tensor, loss: str, axis: int = 0) -> dict
 @pytest.mark.parametrize("loss", ["cross entropy", "both signs"])
 def test_the_diagonal(name: str, loss: str) -> None:
     model, inputs = prepared(name)
-    remembered, given = Remembered(), curved(model, inputs, LOSSES[loss])
-    check(given.newton(remembered).diagonal(), expected(model, inputs, loss))
-    assert remembered.trusted(given.graph.signature, lambda: False)  # not by autograd, column by column
+    memory, given = Memory(), curved(model, inputs, LOSSES[loss])
+    check(given.newton(memory).diagonal(), expected(model, inputs, loss))
+    assert memory.structures.find(given.graph, "columns")  # not by autograd, column by column
 
 
 @pytest.mark.parametrize("name", ["perceptron", "overlapping pools", "groups", "tied", "recurrent", "positions"])
@@ -44,9 +45,11 @@ def test_single_precision(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["overlapping pools", "geometry", "groups", "positions", "tied", "attention"])
-def test_little_memory_changes_nothing(name: str) -> None:
+def test_little_memory_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gauss_newton, "LEAST", {"cpu": 1})
+    monkeypatch.setattr(gauss_newton, "SHARE", 0)
     model, inputs = prepared(name)
-    check(curved(model, inputs, LOSSES["both signs"]).newton(room=1).diagonal(), expected(model, inputs, "both signs"))
+    check(curved(model, inputs, LOSSES["both signs"]).newton().diagonal(), expected(model, inputs, "both signs"))
 
 
 def test_samples_that_are_not_first() -> None:
@@ -113,11 +116,11 @@ def test_a_hook_that_changes_gradients_is_noticed() -> None:
 
     torch.manual_seed(0)
     model = Apply(hooked, nn.Linear(5, 4), nn.Linear(4, C)).double()
-    inputs, remembered = torch.randn(N, 5).double(), Remembered()
+    inputs, memory = torch.randn(N, 5).double(), Memory()
     right = expected(Apply(lambda x, a, b: b(torch.relu(a(x))), *model.layers), inputs, "cross entropy")
     given = curved(model, inputs, LOSSES["cross entropy"])
-    found = given.newton(remembered).diagonal()
-    assert not remembered.trusted(given.graph.signature, lambda: True)
+    found = given.newton(memory).diagonal()
+    assert memory.structures.find(given.graph, "columns") is False
     for name, value in right.items():
         torch.testing.assert_close(found[name], value * (9 if name.startswith("layers.0") else 1))
 

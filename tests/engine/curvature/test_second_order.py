@@ -9,8 +9,9 @@ import torch
 from tests.engine.curvature.curved import Curved, by_name, check, curved, dense_hessian, dense_newton
 from tests.engine.curvature.nets import LOSSES, prepared
 
+from cockpit.engine.curvature.gauss_newton import Memory
 from cockpit.engine.curvature.product import HessianProduct
-from cockpit.engine.curvature.second_order import Memory, compute
+from cockpit.engine.curvature.second_order import compute
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal
 
 ALL = frozenset({MAX_EIGENVALUE, *(Diagonal(kind, 3) for kind in ("ggn", "ggn_mc", "hessian", "hutchinson"))})
@@ -77,19 +78,10 @@ def test_what_makes_all_impossible_is_the_reason_of_all() -> None:
     assert {found.eigenpair, *found.diagonals.values()} == {"recomputed"}  # type: ignore[arg-type]
 
 
-def test_a_search_holds_no_more_than_it_may() -> None:
-    given = given_of()
-    size = 8 * sum(p.numel() for p in given.parameters.values())
-    assert "MiB" in str(compute(frozenset({MAX_EIGENVALUE}), given.request(room=5 * size), Memory(), 1).eigenpair)
-    found = compute(frozenset({MAX_EIGENVALUE}), given.request(room=6 * size), Memory(), 1).eigenpair
-    exact = float(torch.linalg.eigvalsh(dense_hessian(given))[-1])
-    assert found.value == pytest.approx(exact, rel=1e-3)  # type: ignore[union-attr]
-
-
 def test_no_output_no_columns() -> None:
     given = given_of()
     request = given.request()
-    network = type(request.network)(given.graph, given.parameters, [], request.network.paths, request.network.placed)
+    network = type(request.network)(given.graph, given.parameters, [], request.network.uses)
     found = compute(frozenset({Diagonal()}), type(request)(request.loss, network, None, request.place), Memory(), 1)
     assert "output is not known" in str(found.diagonals[Diagonal()])
 

@@ -15,7 +15,7 @@ from cockpit.engine.curvature.sender import Sender
 def test_columns_arrive_as_autograd_sends_them(name: str) -> None:
     model, inputs = prepared(name)
     given, looped = curved(model, inputs, LOSSES["squares"]), set[str]()
-    sender = Sender([(given.source.node, 0)], {path.node for path in given.network.paths}, looped)
+    sender = Sender([(given.source.node, 0)], given.network.uses.edges, looped)
     seeds = torch.randn(3, N, C, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     with torch.no_grad():
         arrived = dict(sender([seeds]))
@@ -34,7 +34,7 @@ def test_operations_without_a_rule_for_many_columns_are_remembered() -> None:
 
     model = Apply(lambda x, a, b, c: c(b(a(x))), nn.Linear(5, 4), Looks(), nn.Linear(4, C)).double()
     given, looped = curved(model, torch.randn(N, 5).double(), LOSSES["squares"]), set[str]()
-    sender = Sender([(given.source.node, 0)], {path.node for path in given.network.paths}, looped)
+    sender = Sender([(given.source.node, 0)], given.network.uses.edges, looped)
     seeds = torch.randn(3, N, C, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     with torch.no_grad():
         assert len(dict(sender([seeds]))) == 2

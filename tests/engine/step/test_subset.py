@@ -11,14 +11,16 @@ from torch import nn
 import cockpit
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.allowance import Allowance
-from cockpit.engine.needs import ABS_MAX, DOT_GRAD, LINE, SQ_NORM, Hist1d, SignalToNoise
+from cockpit.engine.needs import ABS_MAX, DOT_GRAD, LINE, SQ_NORM
 from cockpit.engine.statistics.bins import Bins
+from cockpit.engine.statistics.hist1d import hist1d
+from cockpit.engine.statistics.ratios import signal_to_noise
 from cockpit.engine.step.backward import NO_ROOM
 from cockpit.engine.step.prepared import START
 from cockpit.engine.step.settings import Settings
 
 N = 8
-NEEDS = USUAL | {ABS_MAX, Hist1d(Bins(8, -1.0, 1.0)), SignalToNoise(1)}
+NEEDS = USUAL | {ABS_MAX, hist1d(Bins(8, -1.0, 1.0)), signal_to_noise(1, 0.0)}
 torch.manual_seed(0)
 X, Y = torch.randn(N, 4, 5).double(), torch.randint(3, (N,))
 
@@ -60,8 +62,8 @@ def test_the_numbers_of_the_chosen(net: nn.Module, remembered: bool) -> None:
     for name, square in few.squares().items():
         assert square == pytest.approx(float(every.sq_norms()[name][chosen].sum()) * N / 3)
     elements = 3 * sum(p.numel() for p in net.parameters())
-    assert few.counts(Hist1d(Bins(8, -1.0, 1.0))).sum() == elements
-    for needs_all in (few.abs_max, lambda: few.signal_to_noise(SignalToNoise(1))):
+    assert few.rows(hist1d(Bins(8, -1.0, 1.0))).sum() == elements
+    for needs_all in (few.abs_max, lambda: few.signal_to_noise(signal_to_noise(1, 0.0))):
         with pytest.raises(Undefined, match="all 8 samples"):
             needs_all()
 

@@ -7,16 +7,14 @@ to no backward pass (an evaluation without ``no_grad``) leave nothing behind.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.autograd.graph import Graph, Node, Result
-
-if TYPE_CHECKING:
-    from cockpit.engine.autograd.loss_calls import LossCall
+from cockpit.engine.autograd.graph import Graph, Node
+from cockpit.engine.autograd.loss_calls import LossCall
 
 REMEDY = "use pit.loss or watch(..., batch_size=), or say batch_axis="
 
@@ -28,12 +26,7 @@ class Forward:
     call: object  # the same for all results of one call
     size: int | str | None  # number of samples as told by the user's callable or read off the inputs; a reason
     losses: Tensor | str | None  # individual losses of a model that returns its own, detached
-    outputs: tuple[tuple[int, tuple[int, ...]], ...]  # (output of the node, shape) of the results on this node
-
-    def results(self, node: Node) -> list[Result]:
-        """The results of the call that live on ``node``."""
-        meta = node._input_metadata
-        return [Result(node, out, shape, meta[out].dtype, meta[out].device) for out, shape in self.outputs]
+    outputs: tuple[int, ...]  # of the node
 
 
 def note(
@@ -46,29 +39,18 @@ def note(
     losses: Callable[..., Tensor] | None,
 ) -> list[int]:
     """Note a forward call on the nodes of its results; returns their numbers, by which :func:`noted` finds them."""
-    if losses is None and not callable(batch_size) and _plain(args, kwargs, output):  # at most steps, so kept short
-        size = _size(args, output, axis)
-        output.grad_fn.metadata[key] = Forward(object(), size, None, ((output.output_nr, tuple(output.shape)),))
-        return [output.grad_fn._sequence_nr()]
-    by_node: dict[Node, list[Tensor]] = {}
+    by_node: dict[Node, list[int]] = {}
     for tensor in tensors_in(output):
         if tensor.grad_fn is not None:
-            by_node.setdefault(tensor.grad_fn, []).append(tensor)
+            by_node.setdefault(tensor.grad_fn, []).append(tensor.output_nr)
     if not by_node:
         return []
     inputs = tuple(tensors_in([args, kwargs]))
     size = _told(batch_size, args, kwargs) if callable(batch_size) else _size(inputs, output, axis)
     individual, call = _individual_losses(losses, args, kwargs, output), object()
-    for node, tensors in by_node.items():
-        places = tuple((tensor.output_nr, tuple(tensor.shape)) for tensor in tensors)
-        node.metadata[key] = Forward(call, size, individual, places)
+    for node, outputs in by_node.items():
+        node.metadata[key] = Forward(call, size, individual, tuple(outputs))
     return [node._sequence_nr() for node in by_node]
-
-
-def _plain(args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> bool:
-    """One tensor was given, and one that has a graph came back."""
-    one = len(args) == 1 and not kwargs and type(args[0]) is Tensor and not args[0].is_nested
-    return one and type(output) is Tensor and output.grad_fn is not None and not output.is_nested
 
 
 def noted(key: str, graph: Graph, numbers: set[int]) -> list[tuple[Node, Any]]:
@@ -80,7 +62,7 @@ def noted(key: str, graph: Graph, numbers: set[int]) -> list[tuple[Node, Any]]:
 
 
 def batch_size_of(
-    forwards: Sequence[Forward], calls: "Sequence[LossCall]", losses: Tensor | None, given: Any, axis: int
+    forwards: Sequence[Forward], calls: Sequence[LossCall], losses: Tensor | None, given: Any, axis: int
 ) -> int:
     """Number of samples of one backward pass; raises ``Undefined`` with the remedy where it cannot be known."""
     if isinstance(given, int):
@@ -92,8 +74,7 @@ def batch_size_of(
             raise Undefined(forward.size)
     sizes = {forward.size for forward in forwards if isinstance(forward.size, int)}
     if not sizes:
-        shapes = [result.shape for call in calls for result in (call.prediction, call.given) if result is not None]
-        sizes = {shape[axis if len(shape) > axis else 0] for shape in shapes if shape}
+        sizes = {call.shape[axis if len(call.shape) > axis else 0] for call in calls if call.shape}
     given_to = [call.given.shape for call in calls if call.given is not None and call.given.shape]
     if given_to and (len(sizes) != 1 or any(prod(shape) % max(1, *sizes) for shape in given_to)):
         sizes = {shape[0] for shape in given_to}  # what pit.loss got names the samples
@@ -119,9 +100,6 @@ def _told(batch_size: Callable[..., int], args: tuple[Any, ...], kwargs: dict[st
 
 def _size(inputs: Sequence[Tensor], output: Any, axis: int) -> int | str | None:
     """Samples along the axis of the inputs; the output decides between inputs that disagree."""
-    one = len(inputs) == 1 and isinstance(output, Tensor) and output.dim() > axis
-    if one and output.shape[: axis + 1] == inputs[0].shape[: axis + 1]:
-        return int(output.shape[axis])
     sizes = [tensor.shape[axis] for tensor in inputs if tensor.dim() > axis]
     results = next((tuple(tensor.shape) for tensor in tensors_in(output) if tensor.dim()), None)
     if results is None:

@@ -30,9 +30,7 @@ class Borrowed:
         self._node = node
 
     def __getattr__(self, name: str) -> Any:
-        raw: Any = getattr(self._node, f"_raw{name}", None) if name.startswith("_saved_") else None
-        if name == "saved_tensors":
-            raw = self._node._raw_saved_tensors
+        raw: Any = getattr(self._node, f"_raw_{name.removeprefix('_')}", None)
         if isinstance(raw, list | tuple) and any(_is_recomputed(one) for one in raw):
             return type(raw)(_unpack(one.unpack_hook, one.data) for one in raw)
         return _unpack(raw.unpack_hook, raw.data) if _is_recomputed(raw) else getattr(self._node, name)

@@ -4,7 +4,7 @@ No module is hooked and no forward pass repeated: custom modules, functional cal
 are all just operations that share a leaf.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,6 +45,20 @@ def shapes(node: Node) -> list[tuple[int, ...]]:
     return [tuple(meta.shape) for meta in found]
 
 
+def operand_shape(node: Node, slot: int) -> tuple[int, ...]:
+    """Shape of an operand that is a result itself."""
+    operand, output = node.next_functions[slot]
+    shape: tuple[int, ...] = shapes(operand)[output]
+    return shape
+
+
+def run_backward(node: Node, grads: Iterable[Tensor | None]) -> Sequence[Tensor | None]:
+    """Gradients of the operands by the operation's own backward, in its precision and without anyone's hooks."""
+    filled = [None if g is None else g.to(meta.dtype) for g, meta in zip(grads, node._input_metadata, strict=True)]
+    sent = node(*filled) if callable(node) else node.apply(*filled)  # a custom autograd.Function is not callable
+    return sent if isinstance(sent, tuple) else (sent,)
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A node on the way down to the parameter: its result ``output`` is used above, its operand ``slot`` leads on."""
@@ -61,9 +75,7 @@ class Path:
     name: str
     node: Node
     slot: int
-    shape: tuple[int, ...]  # of the operand
     chain: tuple[Link, ...]  # from the operand down to the parameter
-    below: tuple[tuple[int, ...], ...] = ()  # shapes of the operands of the chain's nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,12 @@ class Result:
     def of(cls, tensor: Tensor) -> "Result":
         """Describe a tensor that has a graph."""
         return cls(tensor.grad_fn, tensor.output_nr, tuple(tensor.shape), tensor.dtype, tensor.device)
+
+    @classmethod
+    def at(cls, node: Node, output: int = 0) -> "Result":
+        """Describe a result of an operation."""
+        meta = node._input_metadata[output]
+        return cls(node, output, tuple(meta.shape), meta.dtype, meta.device)
 
 
 class Graph:
@@ -136,11 +154,6 @@ class Graph:
 
     def __contains__(self, node: Node) -> bool:
         return node in self.nodes
-
-    @cached_property
-    def order(self) -> list[Node]:
-        """The nodes, by their places in the walk."""
-        return list(self.nodes)
 
     @cached_property
     def upwards(self) -> list[Node]:

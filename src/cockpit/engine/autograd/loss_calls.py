@@ -7,7 +7,6 @@ from math import prod
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
@@ -67,11 +66,9 @@ class LossCall:
             raise Undefined("the loss took no part in the backward pass")
         values, factor = self._values()
         layout = self._layout(tuple(values.shape), samples, placed)
-        if not isinstance(factor, Ratio):
-            return layout.sums((values * (factor * self.arrived)).double())
-        return layout.sums((values * (factor.tensor(values) * self.arrived)).double())
+        return layout.sums((values * (factor * self.arrived)).double())
 
-    def _values(self) -> "tuple[Tensor, float | Ratio]":
+    def _values(self) -> tuple[Tensor, float | Tensor]:
         """Unreduced losses, and the factor from their sum to the loss."""
         assert self.result is not None
         if self.factor is not None:
@@ -82,7 +79,7 @@ class LossCall:
 
     def _layout(self, shape: tuple[int, ...], samples: int, placed: Layout) -> Layout:
         """Where the samples are in the values: as in what the loss saw, with or without an axis of classes."""
-        seen = (self.prediction or self.given or Result(None, 0, shape, torch.float32, torch.device("cpu"))).shape
+        seen = self.shape
         if shape == seen:
             return placed
         if shape and shape == seen[:-1] and placed.inner % seen[-1] == 0:
@@ -98,7 +95,7 @@ class LossCall:
         )
 
 
-def _unreduced(module: nn.Module | None, args: tuple[Any, ...], total: Tensor) -> "tuple[Tensor, float | Ratio]":
+def _unreduced(module: nn.Module | None, args: tuple[Any, ...], total: Tensor) -> tuple[Tensor, float | Tensor]:
     """Evaluate the loss once more with ``reduction="none"``."""
     reduction = getattr(module, "reduction", None)
     if module is None or reduction not in ("mean", "sum", "batchmean"):
@@ -106,41 +103,15 @@ def _unreduced(module: nn.Module | None, args: tuple[Any, ...], total: Tensor) -
             f"{type(module).__name__} gives no individual losses (it has no `reduction`); "
             "use pit.loss(individual_losses) or watch(..., losses=...)"
         )
-    values = _evaluate(module, [_single(arg) for arg in args])
-    known = {"mean": 1 / max(1, values.numel()), "sum": 1.0, "batchmean": 1 / max(1, len(values))}[reduction]
-    weighted = isinstance(module, nn.CrossEntropyLoss | nn.NLLLoss)  # weights and ignored targets: another denominator
-    return values, Ratio(total, known) if weighted else known
-
-
-@torch.no_grad()
-def _evaluate(module: nn.Module, args: Sequence[Any]) -> Tensor:
-    """The loss without its reduction."""
-    if type(module) is nn.CrossEntropyLoss and len(args) == 2:  # by far the commonest: no copy of the module
-        return F.cross_entropy(
-            args[0],
-            args[1],
-            weight=module.weight,
-            ignore_index=module.ignore_index,
-            reduction="none",
-            label_smoothing=module.label_smoothing,
-        )
     twin = copy.copy(module)
     twin.reduction = "none"  # type: ignore[assignment]
-    found: Tensor = type(module).forward(twin, *args).detach()
-    return found
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """The factor from the sum of the losses to the loss, found by dividing; ``known`` where they are all zero."""
-
-    total: Tensor
-    known: float
-
-    def tensor(self, values: Tensor) -> Tensor:
-        """Without looking at the numbers."""
-        summed = values.sum()
-        return torch.where(summed == 0, self.known, self.total.to(values.dtype) / summed)
+    with torch.no_grad():
+        values: Tensor = type(module).forward(twin, *map(_single, args))
+    known = {"mean": 1 / max(1, values.numel()), "sum": 1.0, "batchmean": 1 / max(1, len(values))}[reduction]
+    if not isinstance(module, nn.CrossEntropyLoss | nn.NLLLoss):
+        return values, known
+    summed = values.sum()  # weights and ignored targets: another denominator
+    return values, torch.where(summed == 0, known, total.to(values.dtype) / summed)
 
 
 def _single(arg: Any) -> Any:

@@ -52,12 +52,8 @@ def _picked(node: Node) -> Tensor:
 
 def _affine(node: Node) -> Tensor:
     """``self + mat1 @ mat2``, whose bias is a leaf."""
-    return F.linear(node._saved_mat1, node._saved_mat2.mT * node._saved_alpha, _bias(node.next_functions[0][0]))
-
-
-def _bias(leaf: Any) -> Tensor:
-    bias: Tensor = leaf.variable
-    return bias
+    bias: Any = node.next_functions[0][0]
+    return F.linear(node._saved_mat1, node._saved_mat2.mT * node._saved_alpha, bias.variable)
 
 
 VALUES: dict[str, Callable[[Node], Tensor]] = {  # of the result
@@ -94,26 +90,24 @@ VALUES: dict[str, Callable[[Node], Tensor]] = {  # of the result
 }
 
 
-def _loss(function: Callable[..., Tensor], *names: str) -> Callable[[Node], Tensor]:
-    """A loss evaluated once more, without its reduction."""
-
-    def values(node: Node) -> Tensor:
-        options = {name: _tensor(getattr(node, f"_saved_{name}")) for name in names}
-        return function(wide(node._saved_self), node._saved_target, reduction="none", **options)
-
-    return values
-
-
-FUSED: dict[str, Callable[[Node], Tensor]] = {  # losses without their reduction, in the shape of the prediction
-    "BinaryCrossEntropy": _loss(F.binary_cross_entropy, "weight"),
-    "BinaryCrossEntropyWithLogits": _loss(F.binary_cross_entropy_with_logits, "weight", "pos_weight"),
-    "HuberLoss": _loss(F.huber_loss, "delta"),
-    "MseLoss": _loss(F.mse_loss),
-    "SmoothL1Loss": _loss(F.smooth_l1_loss, "beta"),
-    "SoftMarginLoss": _loss(F.soft_margin_loss),
+FUSED: dict[str, tuple[Callable[..., Tensor], tuple[str, ...]]] = {  # losses of predictions, and what they take beside
+    "BinaryCrossEntropy": (F.binary_cross_entropy, ("weight",)),
+    "BinaryCrossEntropyWithLogits": (F.binary_cross_entropy_with_logits, ("weight", "pos_weight")),
+    "HuberLoss": (F.huber_loss, ("delta",)),
+    "MseLoss": (F.mse_loss, ()),
+    "SmoothL1Loss": (F.smooth_l1_loss, ("beta",)),
+    "SoftMarginLoss": (F.soft_margin_loss, ()),
 }
 CLASSES = frozenset(("NllLoss", "NllLoss2D"))  # one of the prediction's axes is not an axis of these losses
 SHALLOW = CLASSES | {"Gather", "Index"}  # linear, and known themselves
+
+
+def fused(node: Node, prediction: Tensor, reduction: str) -> Tensor:
+    """A loss evaluated once more, in the precision of the predictions that are given."""
+    function, names = FUSED[kind(node)]
+    saved = {name: getattr(node, f"_saved_{name}") for name in ("target", *names)}
+    known = {k: v.detach().to(prediction.dtype) if isinstance(v, Tensor) else v for k, v in saved.items()}
+    return function(prediction, reduction=reduction, **known)
 
 
 def passes(node: Node, deep: bool) -> bool:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd import loss_values
-from cockpit.engine.autograd.graph import Graph, Node, Result, shapes, signed
+from cockpit.engine.autograd.graph import Graph, Node, Result, run_backward, shapes, signed
 from cockpit.engine.autograd.loss_values import CLASSES, FUSED, SHALLOW, VALUES, kind, passes, wide
 from cockpit.engine.autograd.placement import Source
 from cockpit.layers.layout import Layout
@@ -149,7 +149,7 @@ def _read(root: Tensor, seed: Tensor | None, deep: bool) -> _Reading:
         reading.constants += _entropies(node, grads)
         if deep and kind(node) in SHALLOW and prod(_operand(node).shape) > LARGE:
             raise Undefined(f"the gradient below {kind(node)} is too large")
-        for place, grad in zip(node.next_functions, _called(node, grads), strict=True):
+        for place, grad in zip(node.next_functions, run_backward(node, grads), strict=True):
             if place[0] is not None and grad is not None:
                 _add(arrived, place, grad)
     return reading
@@ -184,14 +184,14 @@ def _term(node: Node, grads: Sequence[Tensor | None]) -> Term:
         if gradient is None or any(grad is not None for grad in grads[1:]):
             raise Undefined(f"{name} has several results")
         if hasattr(node, "variable"):
-            return Term("a parameter", node.variable.detach(), gradient, _result(node, 0))
+            return Term("a parameter", node.variable.detach(), gradient, Result.at(node))
         if name in CLASSES:
             return _of_classes(node, gradient)
         if name in FUSED:
-            value = FUSED[name](node)
+            value = loss_values.fused(node, wide(node._saved_self), "none")
             mean = loss_values.REDUCTIONS[node._saved_reduction] == "mean"
             return Term(name, value, gradient / value.numel() if mean else gradient, _operand(node))
-        return Term(name, VALUES[name](node).detach(), gradient, _result(node, 0))
+        return Term(name, VALUES[name](node).detach(), gradient, Result.at(node))
     except (AttributeError, KeyError, RuntimeError, TypeError) as error:
         raise Undefined(f"{name} in the loss cannot be read; {REMEDY}") from error
 
@@ -215,14 +215,7 @@ def _entropies(node: Node, grads: Sequence[Tensor | None]) -> list[Term]:
     targets = (inner if outer[1] == "Mul" else node)._saved_self
     if inner.next_functions[0][0] is not None or targets is None or targets.shape != gradient.shape:
         return []
-    return [Term("KlDiv", torch.special.xlogy(targets, targets), gradient, _result(node, 0))]
-
-
-def _called(node: Node, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-    """Run an operation's own backward, without anyone's hooks."""
-    filled = [None if g is None else g.to(meta.dtype) for g, meta in zip(grads, node._input_metadata, strict=True)]
-    sent = node(*filled) if callable(node) else node.apply(*filled)
-    return sent if isinstance(sent, tuple) else (sent,)
+    return [Term("KlDiv", torch.special.xlogy(targets, targets), gradient, Result.at(node))]
 
 
 def _layout(result: Result, sources: Sequence[Source], place: Place) -> Layout | None:
@@ -234,7 +227,7 @@ def _layout(result: Result, sources: Sequence[Source], place: Place) -> Layout |
         if layout is None:
             name, (below, out) = kind(node), (node.next_functions or ((None, 0),))[0]
             if below is None or name not in loss_values.PASSED | {"LogSoftmax", "Softmax"}:
-                layout = place(_result(node, output))
+                layout = place(Result.at(node, output))
                 break
             if name not in loss_values.PASSED:
                 shape = shapes(node)[0]
@@ -261,12 +254,7 @@ def _of_parameters_alone(node: Node, leaves: set[int]) -> bool:
 
 
 def _operand(node: Node) -> Result:
-    return _result(*node.next_functions[0])
-
-
-def _result(node: Node, output: int) -> Result:
-    meta = node._input_metadata[output]
-    return Result(node, output, tuple(meta.shape), meta.dtype, meta.device)
+    return Result.at(*node.next_functions[0])
 
 
 def _product(value: Tensor, gradient: Tensor) -> Tensor:

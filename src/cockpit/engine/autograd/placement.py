@@ -6,9 +6,10 @@ shows which axis counts samples, also for time first, flattened, folded or broad
 autograd runs, so that nothing large is held. Weights are powers of two: rounding is the same both times.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 import torch
 from torch import Tensor
@@ -27,28 +28,36 @@ LAYERS = BATCH_NORM | {f"{name}Backward" for name in ("Addmm", "Mm", "Convolutio
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A result whose samples are known: the model's output or the individual losses."""
+class Source(Result):
+    """A result whose samples are known: the model's output or the individual losses; [N, C] up to their order."""
 
-    node: Node
-    output: int
-    shape: tuple[int, ...]
     layout: Layout
-    dtype: torch.dtype
-    device: torch.device
 
     @classmethod
     def placed(cls, result: Result, layout: Layout) -> "Source":
         """A result with its layout."""
-        return cls(result.node, result.output, result.shape, layout, result.dtype, result.device)
+        return cls(result.node, result.output, result.shape, result.dtype, result.device, layout)
 
+    @property
+    def size(self) -> int:
+        """C: elements of each sample."""
+        return prod(self.shape) // self.layout.samples
 
-@dataclass(frozen=True, slots=True)
-class Placements:
-    """Where the samples are in the results of operations on the batch."""
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Samples first: [..., *shape] -> [..., N, C]."""
+        lead, (samples, inner) = tensor.shape[: tensor.dim() - len(self.shape)], self._parts
+        split = tensor.reshape(*lead, self.size // inner, samples, inner)
+        return split.transpose(-3, -2).reshape(*lead, samples, self.size)
 
-    nodes: Mapping[Node, tuple[Layout | None, ...]]
-    coupled: bool = False
+    def spread(self, rows: Tensor) -> Tensor:
+        """Undo :meth:`gather`, in the precision of the result."""
+        lead, (samples, inner) = rows.shape[:-2], self._parts
+        split = rows.reshape(*lead, samples, self.size // inner, inner).transpose(-3, -2)
+        return split.reshape(*lead, *self.shape).to(self.dtype)
+
+    @property
+    def _parts(self) -> tuple[int, int]:
+        return self.layout.samples, self.layout.inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +100,6 @@ def ask(
     return answers
 
 
-def place(graph: Graph, result: Place, samples: int, sources: Sequence[Source], preferred: int) -> Layout | None:
-    """Where the samples are in one result that is known to have them."""
-    shape = shapes(result[0])[result[1]]
-    found = ask(graph, [result], samples, sources, preferred)[result].placement
-    if found is not None:
-        return found.layout(shape, samples)
-    options = candidates(shape, samples, preferred)
-    return options[0].layout(shape, samples) if options and shape[options[0].axis] == samples else None
-
-
 def _chosen(
     place: Place, options: list[Placement], plain: Sums, weighted: Sums, factors: Tensor, allowed: float, guess: bool
 ) -> Answer:
@@ -119,11 +118,7 @@ def _unreached(place: Place, beyond: bool, samples: int, sources: Sequence[Sourc
     """A result that has nothing to do with the sources, or is computed from them (a parameter of the loss itself)."""
     if not beyond:
         return Answer(None, True)
-    (node, output), shape = place, shapes(place[0])[place[1]]
-    meta = node._input_metadata[output]
-    layout = place_above(Result(node, output, shape, meta.dtype, meta.device), samples, sources, preferred)
-    options = candidates(shape, samples, preferred)
-    return Answer(next((option for option in options if option.layout(shape, samples) == layout), None), False)
+    return Answer(place_above(Result.at(*place), samples, sources, preferred), False)
 
 
 def _misfit(plain: Tensor, weighted: Tensor, factors: Tensor) -> float:
@@ -174,10 +169,8 @@ class _Probe:
                 arrived[node, out] = self._sums(grad)
 
     def _sums(self, grad: Tensor) -> Sums:
-        found: Sums = {}
-        for option in candidates(tuple(grad.shape), self._samples, self._preferred):
-            found[option] = option.squares(grad.detach(), self._samples)
-        return found
+        options = candidates(tuple(grad.shape), self._samples, self._preferred)
+        return {option: option.squares(grad.detach(), self._samples) for option in options}
 
     @staticmethod
     def _seed(source: Source, weights: Tensor) -> Tensor:
@@ -189,7 +182,7 @@ class _Probe:
         return noise.to(source.device, source.dtype)
 
 
-def place_above(result: Result, samples: int, sources: Sequence[Source], preferred: int) -> Layout | None:
+def place_above(result: Result, samples: int, sources: Sequence[Source], preferred: int) -> Placement | None:
     """Place the samples in a result computed from a source (flattened predictions): send back from it instead."""
     shape, weights = result.shape, _weights(samples)
     ones = torch.ones(shape, dtype=result.dtype, device=result.device)
@@ -207,15 +200,11 @@ def place_above(result: Result, samples: int, sources: Sequence[Source], preferr
     for option in candidates(shape, samples, preferred):
         layout = option.layout(shape, samples)
         if layout is not None:
-            both = zip(plain, sent(weigh(ones, layout, weights)), strict=True)
+            weighted = (layout.split(ones) * weights.to(ones)[:, None]).reshape(shape)
+            both = zip(plain, sent(weighted), strict=True)
             if all(a is None or b is None or _misfit(a, b, weights**2) <= 1e-3 for a, b in both):
-                return layout
+                return option
     return None
-
-
-def weigh(tensor: Tensor, layout: Layout, weights: Tensor) -> Tensor:
-    """The tensor, each sample times its weight."""
-    return (layout.split(tensor) * weights.to(tensor)[:, None]).reshape(tensor.shape)
 
 
 def _weights(samples: int) -> Tensor:

@@ -1,5 +1,6 @@
 """Carry a per-sample gradient of a rearranged parameter back to the parameter itself."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.autograd.graph import Link, Path, family, shapes
+from cockpit.engine.autograd.graph import Link, Path, family, operand_shape, run_backward, shapes
 from cockpit.layers import Dense, Factored, Form
 from cockpit.layers._rule import Use, rule_for
 from cockpit.layers.layout import Layout
@@ -27,29 +28,24 @@ SWAPS = frozenset(f"{n}Backward" for n in ("T", "Transpose", "Permute"))
 
 def gradient_of(path: Path, grads: Grads, layouts: Layouts) -> Form:
     """Per-sample gradient of the parameter at the end of a path, while its operation is about to run backwards."""
-    form = of_operand(path.node, path.slot, path.shape, grads, layouts)
-    for link, shape in zip(path.chain, path.below, strict=True):
-        form = _step(form, link, shape)
+    form = of_operand(path.node, path.slot, grads, layouts)
+    for link in path.chain:
+        form = through(form, link)
     return form
 
 
-def of_operand(node: Any, slot: int, shape: tuple[int, ...], grads: Grads, layouts: Layouts) -> Form:
+def of_operand(node: Any, slot: int, grads: Grads, layouts: Layouts) -> Form:
     """Per-sample gradient of an operand, while the backward of its operation is about to run.
 
     By the operation's rule, or where there is none by calling its own backward with the gradient of one sample at a
     time: autograd's rule for the operation is always right.
     """
     form: Form | None = None
+    shape = operand_shape(node, slot)
     rule = rule_for(node.name())
     if rule is not None and layouts[0] is not None and grads[0] is not None:
         form = rule(Use(node, slot, shape, grads, layouts[0]))
     return _generic(node, slot, shape, grads, layouts) if form is None else form
-
-
-def through(form: Form, node: Any, slot: int, output: int) -> Form:
-    """From the per-sample gradient of a result that is computed from parameters alone to that of an operand."""
-    operand, place = node.next_functions[slot]
-    return _step(form, Link(node, slot, output), shapes(operand)[place])
 
 
 def _generic(node: Any, slot: int, shape: tuple[int, ...], grads: Grads, layouts: Layouts) -> Form:
@@ -57,37 +53,37 @@ def _generic(node: Any, slot: int, shape: tuple[int, ...], grads: Grads, layouts
     _check_size(samples, shape)
     if any(grad is not None and layout is None for grad, layout in zip(grads, layouts, strict=True)):
         raise Undefined(f"{node.name()} mixes results with and without samples")
-    rows = []
-    for sample in range(samples):
-        masked = [
-            None if grad is None or layout is None else layout.mask(grad, sample)
-            for grad, layout in zip(grads, layouts, strict=True)
-        ]
-        rows.append(_call(node, masked, slot, shape))
-    return Dense(torch.stack(rows))
+    return _one_by_one(
+        node,
+        slot,
+        shape,
+        (
+            [None if g is None or at is None else at.mask(g, n) for g, at in zip(grads, layouts, strict=True)]
+            for n in range(samples)
+        ),
+    )
+
+
+def _one_by_one(node: Any, slot: int, shape: tuple[int, ...], given: Iterable[list[Tensor | None]]) -> Form:
+    """Run the node's own backward for each sample."""
+    return Dense(torch.stack([_call(node, grads, slot, shape) for grads in given]))
 
 
 def _call(node: Any, grads: list[Tensor | None], slot: int, shape: tuple[int, ...]) -> Tensor:
-    """Run the node's own backward; ``grads`` in the precision it expects."""
-    filled = [
-        None if grad is None else grad.to(meta.dtype) for grad, meta in zip(grads, node._input_metadata, strict=True)
-    ]
     if family(node) == "CompiledFunctionBackward":
         raise Undefined(COMPILED)
-    result = node(*filled) if callable(node) else node.apply(*filled)  # a custom autograd.Function is not callable
-    grad = result[slot] if isinstance(result, tuple) else result
+    grad = run_backward(node, grads)[slot]
     if grad is None:
-        like = next(g for g in filled if g is not None)
-        return like.new_zeros(shape)
+        return next(g for g in grads if g is not None).new_zeros(shape)
     if grad.is_sparse:
         raise Undefined("sparse gradients are not supported: use a dense layer (sparse=False)")
     found: Tensor = grad.sum_to_size(shape) if tuple(grad.shape) != shape else grad
     return found
 
 
-def _step(form: Form, link: Link, shape: tuple[int, ...]) -> Form:
-    """One link down: from the gradient of a node's result to that of its operand of the given shape."""
-    name = family(link.node)
+def through(form: Form, link: Link) -> Form:
+    """From the per-sample gradient of a result that is computed from parameters alone to that of an operand."""
+    name, shape = family(link.node), operand_shape(link.node, link.slot)
     if name in KEEPS:
         return form
     if name in RESHAPES:
@@ -122,11 +118,11 @@ def _swaps(node: Any) -> bool:
 
 
 def _reshaped(form: Form, shape: tuple[int, ...]) -> Form:
-    if isinstance(form, Dense):
-        return Dense(form.value.reshape(form.samples, *shape))
     if isinstance(form, Factored):
         return replace(form, shape=shape)
-    return Dense(_formed(form).reshape(form.samples, *shape))
+    if not isinstance(form, Dense):
+        _check_size(form.samples, shape)
+    return Dense(form.form(0, form.samples).reshape(form.samples, *shape))
 
 
 def _padded_rows(form: Factored, link: Link, shape: tuple[int, ...]) -> Form:
@@ -140,18 +136,9 @@ def _padded_rows(form: Factored, link: Link, shape: tuple[int, ...]) -> Form:
 def _called(form: Form, link: Link, shape: tuple[int, ...]) -> Form:
     """Any other operation on parameters alone (weight norm, a learned position looked up): its own backward."""
     _check_size(form.samples, shape)
-    outputs = len(link.node._input_metadata)
-    rows = []
-    for sample in range(form.samples):
-        grads: list[Tensor | None] = [None] * outputs
-        grads[link.output] = form.form(sample, sample + 1)[0]
-        rows.append(_call(link.node, grads, link.slot, shape))
-    return Dense(torch.stack(rows))
-
-
-def _formed(form: Form) -> Tensor:
-    _check_size(form.samples, form.shape)
-    return form.form(0, form.samples)
+    outputs, node = range(len(link.node._input_metadata)), link.node
+    each = (form.form(n, n + 1)[0] for n in range(form.samples))
+    return _one_by_one(node, link.slot, shape, ([g if out == link.output else None for out in outputs] for g in each))
 
 
 def _check_size(samples: int, shape: tuple[int, ...]) -> None:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,18 +13,12 @@ from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.batch import REMEDY, Forward, batch_size_of
 from cockpit.engine.autograd.checkpointed import REENTRANT, put_back
 from cockpit.engine.autograd.graph import Graph, Node, Result, family, shapes
-from cockpit.engine.autograd.placement import Answer, Place, Source, ask, place, place_above
+from cockpit.engine.autograd.loss_calls import LossCall
+from cockpit.engine.autograd.loss_values import FUSED, kind
+from cockpit.engine.autograd.placement import Answer, Place, Source, ask, place_above
 from cockpit.engine.autograd.structures import Known, Structures
 from cockpit.engine.autograd.uses import Uses, find_uses, first_operations
 from cockpit.layers.layout import Layout, Placement, candidates
-
-if TYPE_CHECKING:
-    from cockpit.engine.autograd.loss_calls import LossCall
-
-LOSSES = frozenset(
-    f"{name}Backward"
-    for name in ("LogSoftmax", "MseLoss", "BinaryCrossEntropyWithLogits", "HuberLoss", "SmoothL1Loss", "L1Loss")
-)
 
 
 @dataclass(frozen=True)
@@ -32,13 +26,14 @@ class Seen:
     """What the forward pass showed, as far as it leads to the backpropagated number."""
 
     forwards: list[tuple[Node, Forward]] = field(default_factory=list)
-    calls: "list[tuple[Node, LossCall]]" = field(default_factory=list)
+    calls: list[tuple[Node, LossCall]] = field(default_factory=list)
     size: int | None = None  # told by the user, in the paper's ``info``
     losses: Tensor | None = None
 
     def outputs(self) -> list[Result]:
         """What the model returned, without a loss of its own."""
-        return [result for node, forward in self.forwards for result in forward.results(node) if result.shape]
+        results = [Result.at(node, output) for node, forward in self.forwards for output in forward.outputs]
+        return [result for result in results if result.shape]
 
     def predictions(self) -> list[Result]:
         """What the loss was given."""
@@ -80,7 +75,7 @@ class Samples:
     def _find_uses(self) -> Uses:
         at = self.graph.nodes  # individual losses given from outside may not be in the graph
         key = tuple((at.get(s.node), s.output) for s in self.sources), tuple(self._parameters)
-        known = self._structures.find(self.graph, key)
+        known: Known | None = self._structures.find(self.graph, key)
         uses = None if known is None else known.again(self.graph, self.count)
         if uses is not None:
             return uses
@@ -115,7 +110,9 @@ class Samples:
 
     def place(self, node: Node, output: int) -> Layout | None:
         """Where the samples are in any result that has them."""
-        return place(self.graph, (node, output), self.count, self.sources, self._axis)
+        result = Result.at(node, output)
+        options = [p for p in candidates(result.shape, self.count, self._axis) if result.shape[p.axis] == self.count]
+        return self.told(result) or (options[0].layout(result.shape, self.count) if options else None)
 
     def told(self, result: Result) -> Layout | None:
         """Where the samples are in a result, if they are told apart there: nothing is guessed."""
@@ -158,11 +155,7 @@ class Samples:
         outputs = [source for result in self.seen.outputs() if (source := self.likeliest(result)) is not None]
         if not outputs or given.node not in self.graph:
             return True
-        layout = self._structures.above(self.graph, given, self.count)
-        layout = layout or place_above(given, self.count, outputs, self._axis)
-        if layout is not None:
-            self._structures.keep_above(self.graph, given, self.count, layout)
-        return layout is not None
+        return self._above(given, outputs) is not None
 
     def _options(self, result: Result) -> list[Placement]:
         """Ways in which an output may hold the samples: along the preferred axis or the first."""
@@ -175,17 +168,16 @@ class Samples:
 
     def _sure(self, source: Source) -> bool:
         """One axis of the result holds the samples and no other could."""
-        result = Result(source.node, source.output, source.shape, source.dtype, source.device)
-        layouts = {option.layout(source.shape, self.count) for option in self._options(result)}
+        layouts = {option.layout(source.shape, self.count) for option in self._options(source)}
         return len(layouts) == 1 and source.layout.axis_of(source.shape) >= 0
 
     def _by_asking(self, result: Result) -> Source:
         """Samples and positions share an axis: the order in which the first operations on parameters see samples."""
         options = self._options(result)
-        known = self._structures.order(self.graph)
+        known = self._structures.find(self.graph, "order")
         if known not in options:
             known = min(options, key=lambda option: self._misplaced(result, option)) if len(options) > 1 else options[0]
-            self._structures.keep_order(self.graph, known)
+            self._structures.keep(self.graph, "order", known)
         return self._at(result, known)
 
     def _at(self, result: Result, option: Placement) -> Source:
@@ -221,7 +213,7 @@ class Samples:
         layout = self.place(below.node, below.output)
         return [] if layout is None else [Source.placed(below, layout)]
 
-    def of_loss(self, call: "LossCall") -> Layout | str:
+    def of_loss(self, call: LossCall) -> Layout | str:
         """Where the samples are in what a loss saw, or why that is not known."""
         try:
             return self._placed(call.prediction or call.given) or "the loss saw nothing of the network"
@@ -234,12 +226,21 @@ class Samples:
         for source in self.sources:
             if source.node is seen.node and source.output == seen.output:
                 return source.layout
-        layout = self._structures.above(self.graph, seen, self.count)
+        layout = self._above(seen, self.sources)
         if layout is None:
-            layout = place_above(seen, self.count, self.sources, self._axis)
-            if layout is None:
-                raise Undefined(f"where the {self.count} samples are in what the loss was given cannot be known")
-            self._structures.keep_above(self.graph, seen, self.count, layout)
+            raise Undefined(f"where the {self.count} samples are in what the loss was given cannot be known")
+        return layout
+
+    def _above(self, seen: Result, sources: Sequence[Source]) -> Layout | None:
+        """Where the samples are in a result that is computed from others."""
+        key = self.graph.nodes[seen.node], seen.output
+        known: Placement | None = self._structures.find(self.graph, key)
+        layout = None if known is None else known.layout(seen.shape, self.count)
+        if layout is None:
+            known = place_above(seen, self.count, sources, self._axis)
+            if known is not None and self.count > 1:
+                self._structures.keep(self.graph, key, known)
+            layout = None if known is None else known.layout(seen.shape, self.count)
         return layout
 
 
@@ -264,13 +265,12 @@ def topmost(graph: Graph, results: Sequence[Result]) -> list[Result]:
 def loss_input(graph: Graph) -> Result | None:
     """The result that a known loss in the graph compares with the targets."""
     for node in graph.nodes:
-        if family(node) in LOSSES:
+        if kind(node) in FUSED or kind(node) == "LogSoftmax":
             operand, output = node.next_functions[0]
             while operand is not None and family(operand) == "BackwardHookFunctionBackward":  # a hooked loss module
                 operand, output = operand.next_functions[output]
             if operand is not None:
-                meta = operand._input_metadata[output]
-                return Result(operand, output, tuple(meta.shape), meta.dtype, meta.device)
+                return Result.at(operand, output)
     return None
 
 

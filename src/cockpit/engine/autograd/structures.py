@@ -1,15 +1,15 @@
 """What was found out about a graph, for the next graph of the same structure: it saves questions, and nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cockpit.engine.autograd.graph import Graph, Result, shapes
+from cockpit.engine.autograd.graph import Graph, shapes
 from cockpit.engine.autograd.placement import Answer, Place
 from cockpit.engine.autograd.uses import Slots, Uses
-from cockpit.layers.layout import Layout, Placement, candidates
+from cockpit.layers.layout import Layout, Placement
 
-MOST = 64  # a model whose graph never repeats fills no memory
+MOST = 128  # a model whose graph never repeats fills no memory
 
 Placed = tuple[Placement | None, bool]  # the placement, and whether its axis held samples and nothing else
 
@@ -37,7 +37,7 @@ class Known:
 
     def again(self, graph: Graph, samples: int) -> Uses | None:
         """The same in another graph of the structure; None where results have become other ones."""
-        nodes, layouts = graph.order, {}
+        nodes, layouts = list(graph.nodes), {}
         for place, placed in self.placed.items():
             node, here = nodes[place], []
             for (placement, whole), shape in zip(placed, shapes(node), strict=True):
@@ -64,44 +64,17 @@ def _moved(uses: Uses, to: Any, layouts: dict[Any, tuple[Layout | None, ...]]) -
 
 @dataclass
 class Structures:
-    """By the signature of the graph: uses of parameters, the order of an output, what a loss saw."""
+    """Answers by the signature of the graph and the question."""
 
-    asked: int = 0  # graphs that had to be asked
-    _known: dict[Any, Known] = field(default_factory=dict)
-    _orders: dict[Any, Placement] = field(default_factory=dict)
-    _above: dict[Any, Placement] = field(default_factory=dict)
+    asked: int = 0  # graphs that had to be asked where samples are
+    _known: dict[Any, Any] = field(default_factory=dict)
 
-    def find(self, graph: Graph, key: Any) -> Known | None:
+    def find(self, graph: Graph, question: Hashable) -> Any:
         """What is known of a graph like this."""
-        return self._known.get((graph.signature, key))
+        return self._known.get((graph.signature, question))
 
-    def keep(self, graph: Graph, key: Any, known: Known) -> None:
+    def keep(self, graph: Graph, question: Hashable, answer: Any) -> None:
         """Remember it."""
-        _make_room(self._known)
-        self._known[graph.signature, key] = known
-
-    def order(self, graph: Graph) -> Placement | None:
-        """How the output of a graph like this holds samples and positions."""
-        return self._orders.get(graph.signature)
-
-    def keep_order(self, graph: Graph, placement: Placement) -> None:
-        """Remember it."""
-        _make_room(self._orders)
-        self._orders[graph.signature] = placement
-
-    def above(self, graph: Graph, seen: Result, samples: int) -> Layout | None:
-        """Where the samples are in what a loss saw."""
-        known = self._above.get((graph.signature, graph.nodes[seen.node], seen.output))
-        return None if known is None else known.layout(seen.shape, samples)
-
-    def keep_above(self, graph: Graph, seen: Result, samples: int, layout: Layout) -> None:
-        """Remember it, where it is told apart from other placements."""
-        options = [p for p in candidates(seen.shape, samples) if p.layout(seen.shape, samples) == layout]
-        if samples > 1 and options:
-            _make_room(self._above)
-            self._above[graph.signature, graph.nodes[seen.node], seen.output] = options[0]
-
-
-def _make_room(memory: dict[Any, Any]) -> None:
-    if len(memory) >= MOST:
-        memory.clear()
+        if len(self._known) >= MOST:
+            self._known.clear()
+        self._known[graph.signature, question] = answer

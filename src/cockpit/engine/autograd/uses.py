@@ -52,24 +52,16 @@ class Uses:
 
     def paths(self) -> list[Path]:
         """Every way from an operation on the batch down to a parameter."""
-        found: list[Path] = []
-        for node, slots in self.edges.items():
-            for slot in slots:
-                operand, output = node.next_functions[slot]
-                shape = shapes(operand)[output]
-                found += [
-                    Path(name, node, slot, shape, chain, below) for name, chain, below in self._down(operand, output)
-                ]
-        return found
+        edges = [(node, slot) for node, slots in self.edges.items() for slot in slots]
+        return [Path(name, *edge, chain) for edge in edges for name, chain in self._down(*edge)]
 
-    def _down(self, node: Node, output: int) -> Iterator[tuple[str, tuple[Link, ...], tuple[tuple[int, ...], ...]]]:
+    def _down(self, user: Node, operand: int) -> Iterator[tuple[str, tuple[Link, ...]]]:
+        node, output = user.next_functions[operand]
         if node in self.names:
-            yield self.names[node], (), ()
+            yield self.names[node], ()
         for slot in self.carriers.get(node, ()):
-            operand, result = node.next_functions[slot]
-            link, shape = Link(node, slot, output), shapes(operand)[result]
-            for name, chain, below in self._down(operand, result):
-                yield name, (link, *chain), (shape, *below)
+            for name, chain in self._down(node, slot):
+                yield name, (Link(node, slot, output), *chain)
 
     def under(self, node: Node) -> set[str]:
         """Parameters that a result is computed from."""

@@ -15,7 +15,7 @@ from cockpit.core.errors import Undefined, why
 from cockpit.core.guard import entry
 from cockpit.engine.autograd.checkpointed import Borrowed, recomputed
 from cockpit.engine.autograd.eager import full_precision
-from cockpit.engine.autograd.graph import Node, family, shapes
+from cockpit.engine.autograd.graph import Link, Node, family
 from cockpit.engine.autograd.pull import of_operand, through
 from cockpit.engine.autograd.uses import Uses
 from cockpit.layers import AnyForm, Form, Summed, combine
@@ -85,9 +85,7 @@ class Walk:
             for slot in slots:
                 end = self._at(node, slot)
                 try:
-                    operand, output = node.next_functions[slot]
-                    shape = shapes(operand)[output]
-                    end.forms.append(of_operand(reading, slot, shape, grads, self._uses.layouts[node]))
+                    end.forms.append(of_operand(reading, slot, grads, self._uses.layouts[node]))
                 except Exception as error:  # a user's training never breaks because it is watched
                     end.problem = _reason(node, error)
 
@@ -111,9 +109,9 @@ class Walk:
     def _carry(came: Contribution, end: Contribution, node: Node, slot: int, output: int) -> None:
         form = came.form
         for part in form.parts if isinstance(form, Summed) else () if form is None else (form,):
-            end.forms.append(through(part, node, slot, output))
+            end.forms.append(through(part, Link(node, slot, output)))
         if came.term is not None:
-            carried = through(Dense(came.term[None]), node, slot, output)
+            carried = through(Dense(came.term[None]), Link(node, slot, output))
             end.terms.append(carried.form(0, 1)[0])
 
     @entry

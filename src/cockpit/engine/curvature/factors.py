@@ -8,10 +8,10 @@ from math import prod
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.autograd.graph import Node
-from cockpit.layers.layout import Layout
+from cockpit.engine.autograd.placement import Source
 
 MAX_COLUMNS = 1024  # outputs per sample for which the exact factor is formed
 CERTAIN = 1e-14  # of what a prediction leaves to the other classes
@@ -19,46 +19,14 @@ NOT_FINITE = "the curvature of the loss is not finite"
 NOT_CONVEX = "the loss is not convex in the network's output; use curvature='ggn' or 'hutchinson'"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A result of the network, [N, C] up to the order of its elements."""
-
-    node: Node
-    output: int
-    shape: tuple[int, ...]
-    layout: Layout
-    dtype: torch.dtype
-
-    @property
-    def size(self) -> int:
-        """C: elements of each sample."""
-        return prod(self.shape) // self.layout.samples
-
-    def gather(self, tensor: Tensor) -> Tensor:
-        """Samples first: [..., *shape] -> [..., N, C]."""
-        lead, (samples, inner) = tensor.shape[: tensor.dim() - len(self.shape)], self._parts
-        split = tensor.reshape(*lead, self.size // inner, samples, inner)
-        return split.transpose(-3, -2).reshape(*lead, samples, self.size)
-
-    def spread(self, rows: Tensor) -> Tensor:
-        """Undo :meth:`gather`, in the precision of the result."""
-        lead, (samples, inner) = rows.shape[:-2], self._parts
-        split = rows.reshape(*lead, samples, self.size // inner, inner).transpose(-3, -2)
-        return split.reshape(*lead, *self.shape).to(self.dtype)
-
-    @property
-    def _parts(self) -> tuple[int, int]:
-        return self.layout.samples, self.layout.inner
-
-
-Seeds = tuple[tuple[Target, ...], list[Tensor]]  # results, and gradients [columns, *shape] that are sent from them
+Seeds = tuple[tuple[Source, ...], list[Tensor]]  # results, and gradients [columns, *shape] that are sent from them
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """k columns for each of B blocks of c outputs of a sample: K = k B in all, C = B c."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[Source, ...]
     blocks: Tensor  # [k, N, B, c]
     signs: Tensor | None = None  # [k, N, B]: 1, -1, or 0 for a column of zeros; None: no column is negative
     apart: int = 1  # in a sample the outputs of a block are so far from each other
@@ -78,8 +46,7 @@ class Columns:
         if blocks > 1:
             here = torch.arange(begin, end, device=chosen.device) // each
             chosen = chosen * torch.eye(blocks, dtype=chosen.dtype, device=chosen.device)[here][:, None, :, None]
-        apart = chosen.reshape(*chosen.shape[:2], blocks // self.apart, self.apart, chosen.shape[3])
-        return apart.transpose(3, 4).flatten(2)
+        return _one_by_one(chosen, self.apart)
 
     def signs_of(self, begin: int, end: int) -> Tensor | None:
         """[columns, N]."""
@@ -113,15 +80,14 @@ class Columns:
         each, samples, blocks, _ = whole.blocks.shape
         mix = random_signs((each, samples, blocks), whole.blocks, generator)
         rows = (whole.blocks * mix[..., None]).sum(0)  # [N, B, c]
-        apart = rows.reshape(samples, blocks // self.apart, self.apart, -1).transpose(2, 3)
-        return self.targets, whole.seeds(apart.reshape(1, samples, -1))
+        return self.targets, whole.seeds(_one_by_one(rows, self.apart)[None])
 
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
     """A loss that is a sum over elements of the target: its Hessian is diagonal."""
 
-    target: Target
+    target: Source
     gradient: Tensor  # like the target
     diagonal: Tensor  # like the target
     arrived: Tensor  # gradient with respect to the losses, or to their mean or sum
@@ -130,15 +96,15 @@ class Elementwise:
         """One for each output of a sample."""
         if self.target.size > MAX_COLUMNS:
             raise Undefined(too_many(self.target.size))
-        rows = self.target.gather(self.diagonal)
-        return Columns((self.target,), rows.abs().sqrt()[None, :, :, None], rows.sign()[None]).columns()
+        return self._columns().columns()
 
     def mixed(self, generator: torch.Generator) -> Seeds:
         """One random mixture of each sample's columns: of any number of outputs."""
-        if bool((self.diagonal < 0).any()):
-            raise Undefined(NOT_CONVEX)
-        root = self.diagonal.sqrt()
-        return (self.target,), [(root * random_signs(tuple(root.shape), root, generator)).to(self.target.dtype)[None]]
+        return self._columns().mixed(generator)
+
+    def _columns(self) -> Columns:
+        rows = self.target.gather(self.diagonal)
+        return Columns((self.target,), rows.abs().sqrt()[None, :, :, None], rows.sign()[None])
 
     @property
     def scale(self) -> float:
@@ -168,7 +134,7 @@ class Softmax:
     Where a probability is near one, what is left is summed from the others: 1 - p would have no digits.
     """
 
-    target: Target
+    target: Source
     dim: int  # axis of the classes
     log_p: Tensor  # like the target
     slopes: Tensor  # G
@@ -200,8 +166,7 @@ class Softmax:
         rows = mixed_cholesky(p, random_signs(p.shape, p, generator)) * weights.sqrt()[..., None]
         if not bool(torch.isfinite(rows).all()):
             raise Undefined(NOT_FINITE)
-        split = rows.reshape(len(rows), -1, self._apart, rows.shape[-1]).transpose(2, 3)
-        return (self.target,), [self.target.spread(split.reshape(1, len(rows), -1))]
+        return (self.target,), [self.target.spread(_one_by_one(rows, self._apart)[None])]
 
     @property
     def scale(self) -> float:
@@ -247,35 +212,32 @@ class Softmax:
         return split.transpose(2, 3).flatten(1, 2)
 
 
+def _one_by_one(blocks: Tensor, apart: int) -> Tensor:
+    """The outputs of a sample from its blocks: [..., B, c] -> [..., C]."""
+    split: Tensor = blocks.unflatten(-2, (-1, apart))
+    return split.transpose(-2, -1).flatten(-3)
+
+
 Closed = Elementwise | Softmax  # formulas that stay exact where the loss is saturated
 Factor = Columns | Closed
 
 
 def cholesky_of_softmax(p: Tensor) -> Tensor:
-    """Factor diag p - p p^T = S S^T with one column less than classes: [..., C] -> [..., C, C - 1].
+    """Factor diag p - p p^T = S S^T with one column less than classes: [..., C] -> [..., C, C - 1]."""
+    units = torch.eye(p.shape[-1], dtype=p.dtype, device=p.device)[:-1]
+    return mixed_cholesky(p[..., None, :], units).mT
 
-    Column j is sqrt(p_j t_{j+1} / t_j) (e_j - p_{i>j} / t_{j+1}), with t_j = sum_{i >= j} p_i: nothing cancels.
+
+def mixed_cholesky(p: Tensor, weights: Tensor) -> Tensor:
+    """S w without forming S, for weights of which the last is not read: [..., C] -> [..., C].
+
+    Column j of S is sqrt(p_j t_{j+1} / t_j) (e_j - p_{i>j} / t_{j+1}), with t_j = sum_{i >= j} p_i: nothing cancels.
     """
-    scale, rest = _pivots(p)
-    below = torch.where((rest == 0)[..., None, :], p.new_zeros(()), p[..., :, None] / rest[..., None, :])
-    identity = torch.eye(p.shape[-1], dtype=p.dtype, device=p.device)[:, :-1]
-    return (identity - below.tril(-1)) * scale[..., None, :]
-
-
-def mixed_cholesky(p: Tensor, signs: Tensor) -> Tensor:
-    """S s without forming S, for signs s, of which the last is not read: [..., C] -> [..., C]."""
-    scale, rest = _pivots(p)
-    along = scale * signs[..., :-1]
-    before = torch.where(rest == 0, p.new_zeros(()), along / rest).cumsum(-1)
-    none = torch.zeros_like(p[..., :1])
-    return torch.cat([along, none], -1) - p * torch.cat([none, before], -1)
-
-
-def _pivots(p: Tensor) -> tuple[Tensor, Tensor]:
-    """sqrt(p_j t_{j+1} / t_j) and t_{j+1}."""
     tail = p.flip(-1).cumsum(-1).flip(-1)  # t_j
     first, rest = tail[..., :-1], tail[..., 1:]
-    return torch.where(first == 0, p.new_zeros(()), (p[..., :-1] * rest / first).sqrt()), rest
+    along = torch.where(first == 0, 0.0, (p[..., :-1] * rest / first).sqrt()) * weights[..., :-1]
+    before = torch.where(rest == 0, 0.0, along / rest).cumsum(-1)
+    return pad(along, (0, 1)) - p * pad(before, (1, 0))
 
 
 def random_signs(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.autograd.graph import Graph, Path, edge
-from cockpit.engine.autograd.placement import Placements, Source
-from cockpit.engine.autograd.trust import Trust, agree
-from cockpit.engine.curvature.factors import MAX_COLUMNS, Columns, Factor, Target
-from cockpit.engine.curvature.product import Vectors
+from cockpit.engine.autograd.graph import Graph, edge
+from cockpit.engine.autograd.placement import Source
+from cockpit.engine.autograd.structures import Structures
+from cockpit.engine.autograd.uses import Uses
+from cockpit.engine.curvature.factors import MAX_COLUMNS, Columns, Factor
+from cockpit.engine.curvature.product import AGREES, Vectors
 from cockpit.engine.curvature.sender import Sender
 from cockpit.engine.curvature.squares import Squares
 from cockpit.layers.forms import wide, wide_type
@@ -34,23 +35,23 @@ class Network:
     graph: Graph
     parameters: Mapping[str, Tensor]
     outputs: Sequence[Source]
-    paths: Sequence[Path]
-    placed: Placements
+    uses: Uses
 
 
 @dataclass(slots=True)
-class Remembered:
-    """What is known of sending columns from the steps before."""
+class Memory:
+    """What is remembered from step to step."""
 
-    trusted: Trust = field(default_factory=Trust)  # structures in which columns arrive as autograd sends them
+    structures: Structures = field(default_factory=Structures)  # whether columns arrive as autograd sends them
     looped: set[str] = field(default_factory=set)  # operations that take columns one by one
+    eigenvector: Tensor | None = None  # of the last search, several mixed: the next starts near them
 
 
 class GaussNewton:
     """Columns of the loss, sent back through the network and squared."""
 
-    def __init__(self, factor: Factor, network: Network, remembered: Remembered, room: int | None = None) -> None:
-        self._factor, self._net, self._remembered, self._asked = factor, network, remembered, room
+    def __init__(self, factor: Factor, network: Network, memory: Memory) -> None:
+        self._factor, self._net, self._memory = factor, network, memory
         self._columns: Columns | None = None
 
     @property
@@ -64,7 +65,7 @@ class GaussNewton:
         if self._columns is None:
             self._columns = self._factor.columns()
         columns = self._columns
-        if self._net.placed.coupled:
+        if self._net.uses.coupled:
             return self._coupled_diagonal(columns)
         sender = self._sender(columns.targets)
         squares, count = self._squares(sender), len(columns)
@@ -78,7 +79,7 @@ class GaussNewton:
     @torch.no_grad()
     def sampled(self, samples: int, generator: torch.Generator) -> list[Vectors]:
         """Monte Carlo estimates of the diagonal: each sample's columns mixed with random signs."""
-        if self._net.placed.coupled:
+        if self._net.uses.coupled:
             raise Undefined(f"{COUPLED}; use curvature='hutchinson'")
         estimates = []
         for _ in range(samples):
@@ -89,17 +90,14 @@ class GaussNewton:
             estimates.append(squares.sums)
         return estimates
 
-    def _sender(self, targets: Sequence[Target]) -> Sender:
-        nodes = dict.fromkeys(path.node for path in self._net.paths)
-        return Sender([(target.node, target.output) for target in targets], nodes, self._remembered.looped)
+    def _sender(self, targets: Sequence[Source]) -> Sender:
+        return Sender([(target.node, target.output) for target in targets], self._net.uses.edges, self._memory.looped)
 
     def _squares(self, sender: Sender) -> Squares:
-        return Squares(self._net.parameters, self._net.paths, self._net.placed, self._room(sender))
+        return Squares(self._net.parameters, self._net.uses, self._room(sender))
 
     def _room(self, sender: Sender) -> int:
         """Bytes that columns may take at once."""
-        if self._asked is not None:
-            return self._asked
         kind = next(iter(self._net.parameters.values())).device.type
         return max(LEAST.get(kind, LEAST_ELSEWHERE), int(SHARE * sender.whole))
 
@@ -122,7 +120,11 @@ class GaussNewton:
 
         A hook of the user's on an intermediate result, which no graph shows, may change gradients.
         """
-        return self._remembered.trusted(self._net.graph.signature, lambda: _agrees(sender, seeds))
+        structures, graph = self._memory.structures, self._net.graph
+        known: bool | None = structures.find(graph, "columns")
+        if known is None and (known := _agrees(sender, seeds)) is not None:
+            structures.keep(graph, "columns", known)
+        return bool(known)
 
     def _coupled_diagonal(self, columns: Columns) -> Vectors:
         """Samples see each other: each sample's columns are sent back on their own."""
@@ -156,16 +158,23 @@ def _singly(columns: Columns) -> Iterator[tuple[Tensor, Tensor | None]]:
 
 
 def _agrees(sender: Sender, seeds: list[Tensor]) -> bool | None:
-    """Noise is sent in the second of two columns: the first could hide behind the others."""
+    """Whether autograd sends the same; None where its numbers are not finite.
+
+    Noise is sent in the second of two columns: the first could hide behind the others.
+    """
     generator = torch.Generator().manual_seed(len(seeds))
     noise = [torch.randn(2, *seed.shape[1:], generator=generator, dtype=torch.float64, device="cpu") for seed in seeds]
     noise = [one.to(seed) for one, seed in zip(noise, seeds, strict=True)]
     slow = dict(sender.by_autograd([seed[1:] for seed in noise]))
-    arrived = 0
     for node, grads in sender(noise):
-        expected = [None if grad is None else grad[0] for grad in slow.get(node, [None] * len(grads))]
-        found = agree(zip(expected, [None if grad is None else grad[1] for grad in grads], strict=True))
-        if not found:
-            return found
-        arrived += 1
-    return arrived == len(slow)
+        for expected, found in zip(slow.pop(node, [None] * len(grads)), grads, strict=True):
+            if expected is None or found is None:
+                if expected is not found:
+                    return False
+                continue
+            off, size = float((expected[0] - found[1]).norm()), float(expected.norm())
+            if not size < float("inf"):
+                return None
+            if not off <= AGREES.get(found.dtype, 0.1) * size:
+                return False
+    return not slow

@@ -45,11 +45,6 @@ class Eigenpair:
     residual: float  # ||H v - value v|| of its eigenvector: bounds the distance to the nearest eigenvalue
 
 
-def most(size: int) -> int:
-    """Vectors of the basis that are multiplied before it is full; the search holds two more."""
-    return min(FEWER if size > LONG else MOST, size)
-
-
 def largest(
     operator: Operator,
     start: Tensor,
@@ -57,7 +52,6 @@ def largest(
     tolerance: float = 1e-3,
     limit: int = 150,
     asymmetry: float = ASYMMETRY,
-    size: int | None = None,
 ) -> Eigenpair:
     """Run Lanczos from a start of any length until the eigenvalue is right to ``tolerance``, relatively.
 
@@ -65,9 +59,9 @@ def largest(
     largest shows depends on how little of that eigenvector the start had. So the residual must fall far below the
     tolerance. A good start is :attr:`Eigenpair.vector` of a similar operator: it has a large part of each of the
     largest, so none is passed over where they changed places. The caller mixes in noise: a start inside an invariant
-    subspace would never look elsewhere. ``size`` vectors are multiplied before the basis is full; one more is held.
+    subspace would never look elsewhere.
     """
-    search = _Search(operator, start, generator, asymmetry, size or most(start.numel()))
+    search = _Search(operator, start, generator, asymmetry)
     for products in range(1, limit + 1):
         beta, closed = search.multiply()
         if not beta < float("inf"):
@@ -88,10 +82,9 @@ def largest(
 class _Search:
     """Orthonormal vectors, the rows of one matrix, and the operator in their space; the newest is not in it yet."""
 
-    def __init__(
-        self, operator: Operator, start: Tensor, generator: torch.Generator, asymmetry: float, size: int
-    ) -> None:
+    def __init__(self, operator: Operator, start: Tensor, generator: torch.Generator, asymmetry: float) -> None:
         self._operator, self._generator, self._asymmetry = operator, generator, asymmetry
+        size = min(FEWER if start.numel() > LONG else MOST, start.numel())
         self._rows, self._size = start.new_empty(size + 1, start.numel()), 0
         self._coupling: float | None = None  # of the two newest vectors; None: the newest is coupled to all others
         self.inside: Matrix = np.zeros((0, 0))  # the operator in the space of the vectors that were multiplied

@@ -14,11 +14,11 @@ from math import prod
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.autograd.graph import Graph, Node, edge, family, signed
+from cockpit.engine.autograd.graph import Graph, Node, Result, edge, family, signed
+from cockpit.engine.autograd.loss_values import REDUCTIONS, fused
 from cockpit.engine.autograd.placement import Source
 from cockpit.engine.autograd.pull import KEEPS, RESHAPES, SWAPS
 from cockpit.engine.curvature.factors import (
@@ -29,7 +29,6 @@ from cockpit.engine.curvature.factors import (
     Elementwise,
     Factor,
     Softmax,
-    Target,
     too_many,
 )
 from cockpit.engine.curvature.sender import backward_of_columns
@@ -40,28 +39,12 @@ SOFTMAX = "LogSoftmaxBackward"
 JOINED = {SOFTMAX: (), "LogSigmoidBackward": (), "LogBackward": ("SoftmaxBackward", "SigmoidBackward")}
 PASSED = KEEPS | RESHAPES | {"BackwardHookFunctionBackward"}  # between the output and a loss: the same numbers
 PICKS = frozenset({"NllLossBackwardBackward", "NllLoss2DBackwardBackward"})  # of their operands only the first counts
-REDUCTIONS = ("none", "mean", "sum")
 
 Seeds = Sequence[Tensor | None]
 Place = Callable[[Node, int], Layout | None]
-
-
-def _again(function: Callable[..., Tensor], *names: str) -> Callable[[Node, Tensor], Tensor]:
-    """A loss evaluated once more, in double precision, at the predictions given."""
-
-    def loss(node: Node, prediction: Tensor) -> Tensor:
-        options = {name: _wide(getattr(node, f"_saved_{name}")) for name in names}
-        return function(prediction, _wide(node._saved_target), reduction=REDUCTIONS[node._saved_reduction], **options)
-
-    return loss
-
-
-ELEMENTWISE = {
-    "MseLossBackward": _again(F.mse_loss),
-    "BinaryCrossEntropyWithLogitsBackward": _again(F.binary_cross_entropy_with_logits, "weight", "pos_weight"),
-    "HuberLossBackward": _again(F.huber_loss, "delta"),
-    "SmoothL1LossBackward": _again(F.smooth_l1_loss, "beta"),
-}
+ELEMENTWISE = frozenset(
+    f"{name}Backward" for name in ("MseLoss", "BinaryCrossEntropyWithLogits", "HuberLoss", "SmoothL1Loss")
+)
 
 
 @dataclass(frozen=True)
@@ -119,47 +102,42 @@ class Loss:
         below = [Graph([node.next_functions[0][0]]) for node in cut]
         return [] if any(node in graph for graph in below for node in cut) else cut
 
-    def joined(self, source: Source, place: Place) -> Target:
+    def joined(self, source: Source, place: Place) -> Source:
         """An output of the network, or the operand of a log-softmax that ends it, if the loss is linear in that."""
-        target = Target(source.node, source.output, source.shape, source.layout, source.dtype)
-        node, output, turned = target.node, target.output, False
+        node, output, turned = source.node, source.output, False
         while family(node) in PASSED | SWAPS and node.next_functions[0][0] is not None:
             turned = turned or family(node) in SWAPS
             node, output = node.next_functions[0]
         below = JOINED.get(family(node))
-        if below is None or _depends(self.gradients([(target.node, target.output)])[0], [target.node, node]):
-            return target
+        if below is None or _depends(self.gradients([(source.node, source.output)])[0], [source.node, node]):
+            return source
         node, output = node.next_functions[0]
         if below:
             if family(node) not in below:
-                return target
+                return source
             node, output = node.next_functions[0]
-        layout = place(node, output) if turned else target.layout
-        if layout is None:
-            return target
-        meta = node._input_metadata[output]
-        return Target(node, output, tuple(meta.shape), layout, meta.dtype)
+        layout = place(node, output) if turned else source.layout
+        return source if layout is None else Source.placed(Result.at(node, output), layout)
 
-    def _losses_of(self, output: Target) -> tuple[list[Node], Target]:
+    def _losses_of(self, output: Source) -> tuple[list[Node], Source]:
         """The operations that use the output, behind some that only pass it on, and what they are given."""
         at = output
         while True:
             users = [user for user, _, result in self.graph.users.get(at.node, ()) if result == at.output]
             if len(users) != 1 or family(users[0]) not in PASSED or len(users[0]._input_metadata) != 1:
                 return users, at
-            meta = users[0]._input_metadata[0]
-            at = Target(users[0], 0, tuple(meta.shape), output.layout, meta.dtype)
+            at = Source.placed(Result.at(users[0]), output.layout)
 
-    def _closed(self, losses: list[Node], target: Target) -> Closed | None:
+    def _closed(self, losses: list[Node], target: Source) -> Closed | None:
         """The closed form of what takes a target, if it has one: several may take the same softmax."""
         kinds = {family(node) for node in losses}
         if kinds == {SOFTMAX} and len({signed(node._saved_dim) for node in losses}) == 1:
             return self._softmax(losses, target)
-        if len(losses) == 1 and kinds <= ELEMENTWISE.keys():
+        if len(losses) == 1 and kinds <= ELEMENTWISE:
             return self._elementwise(losses[0], target)
         return None
 
-    def _softmax(self, nodes: list[Node], target: Target) -> Softmax | None:
+    def _softmax(self, nodes: list[Node], target: Source) -> Softmax | None:
         slopes = self.gradients([(node, 0) for node in nodes])
         if any(_depends(slope, nodes) for slope in slopes):
             return None
@@ -167,7 +145,7 @@ class Loss:
         dim = signed(nodes[0]._saved_dim) % log_p.dim()
         return Softmax(target, dim, log_p, torch.stack([slope.detach().double() for slope in slopes]).sum(0))
 
-    def _elementwise(self, node: Node, target: Target) -> Elementwise | None:
+    def _elementwise(self, node: Node, target: Source) -> Elementwise | None:
         if any(operand is not None for operand, _ in node.next_functions[1:]):
             return None  # the targets have a gradient too
         arrived = self.gradients([(node, 0)])[0]
@@ -175,7 +153,7 @@ class Loss:
             return None  # a function of the loss that is not linear
         with torch.enable_grad():
             prediction = node._saved_self.detach().double().requires_grad_()
-            loss = ELEMENTWISE[family(node)](node, prediction)
+            loss = fused(node, prediction, REDUCTIONS[node._saved_reduction])
             slope = torch.autograd.grad(loss, prediction, arrived.detach().double(), create_graph=True)[0]
             bent = torch.autograd.grad(slope.sum(), prediction)[0] if slope.requires_grad else torch.zeros_like(slope)
         return Elementwise(target, slope.detach().reshape(target.shape), bent.reshape(target.shape), arrived.detach())
@@ -184,7 +162,7 @@ class Loss:
 class _General:
     """Products with the Hessian of the loss, by differentiating its gradient once more."""
 
-    def __init__(self, targets: Sequence[Target], gradients: Sequence[Tensor]) -> None:
+    def __init__(self, targets: Sequence[Source], gradients: Sequence[Tensor]) -> None:
         self._targets, self._gradients = targets, gradients
         self._curved = [k for k, gradient in enumerate(gradients) if gradient.requires_grad]
         self._places = [edge(target.node, target.output) for target in targets]
@@ -242,10 +220,10 @@ class _General:
             raise Undefined("the loss couples the samples; use curvature='hessian' or 'hutchinson'")
 
 
-def _whole(node: Node, output: int) -> Target:
+def _whole(node: Node, output: int) -> Source:
     """A result seen as one sample: enough for products."""
-    meta = node._input_metadata[output]
-    return Target(node, output, tuple(meta.shape), Layout(1, prod(meta.shape)), meta.dtype)
+    result = Result.at(node, output)
+    return Source.placed(result, Layout(1, prod(result.shape)))
 
 
 def _depends(gradient: Tensor, nodes: list[Node]) -> bool:
@@ -261,7 +239,3 @@ def _depends(gradient: Tensor, nodes: list[Node]) -> bool:
         operands = [operand for operand, _ in at.next_functions]
         pending += operands[:1] if family(at) in PICKS else operands
     return False
-
-
-def _wide(value: Any) -> Any:
-    return value.detach().double() if isinstance(value, Tensor) else value

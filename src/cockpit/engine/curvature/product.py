@@ -8,11 +8,11 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.graph import Graph, edge
-from cockpit.engine.autograd.trust import AGREES
 from cockpit.engine.curvature.factors import Closed
 from cockpit.engine.curvature.loss_hessian import Loss
 
 Vectors = dict[str, Tensor]
+AGREES = {torch.float64: 1e-8, torch.float32: 1e-2}  # with autograd; single precision may have ten bits on a GPU
 ONCE = "the network cannot be differentiated twice: a backward in it is marked once_differentiable"
 SATURATED = "the loss is saturated: every prediction is certain to 14 digits, and what curvature is left has none"
 

@@ -6,14 +6,13 @@ from functools import partial
 from typing import TypeVar
 
 import torch
-from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
 from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.graph import Node
 from cockpit.engine.curvature import lanczos
 from cockpit.engine.curvature.estimates import hessian_diagonal, hutchinson
-from cockpit.engine.curvature.gauss_newton import GaussNewton, Network, Remembered
+from cockpit.engine.curvature.gauss_newton import GaussNewton, Memory, Network
 from cockpit.engine.curvature.loss_hessian import Loss
 from cockpit.engine.curvature.product import HessianProduct, Vectors
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
@@ -25,14 +24,6 @@ NO_OUTPUT = "the network's output is not known: call the model itself, or pass t
 Computed = TypeVar("Computed")
 
 HALF = 0.5  # how far products in half precision may be from symmetric
-VECTORS = 6  # that a search holds at least
-
-
-@dataclass(slots=True)
-class Memory(Remembered):
-    """What is remembered from step to step."""
-
-    eigenvector: Tensor | None = None  # of the last search, several mixed: the next starts near them
 
 
 @dataclass(slots=True)
@@ -55,7 +46,6 @@ class Request:
     half: bool = False  # something is in half precision
     accumulated: bool = False  # the step has more than this backward pass
     impossible: str | None = None  # why nothing can be computed
-    room: int | None = None  # bytes that may be taken beside what autograd itself takes; None: a share of the graph's
 
 
 def compute(needs: frozenset[Need], request: Request, memory: Memory, seed: int) -> Curvature:
@@ -108,7 +98,7 @@ class _Pass:
             if not request.network.outputs:
                 raise Undefined(NO_OUTPUT)
             factor = request.loss.factor(request.network.outputs, request.place)
-            self._newton = GaussNewton(factor, request.network, self._memory, request.room)
+            self._newton = GaussNewton(factor, request.network, self._memory)
         if need.kind == "ggn" and not self._newton.large:
             return [self._newton.diagonal()]
         if need.kind == "ggn":
@@ -118,28 +108,16 @@ class _Pass:
     def largest(self) -> lanczos.Eigenpair:
         """The search starts at noise, and as much of the eigenvectors of the step before."""
         generator, warm = self._generator(3), self._memory.eigenvector
-        start = _noise(self._first, sum(p.numel() for p in self._request.network.parameters.values()), generator)
-        size = self._vectors(start)
+        size = sum(p.numel() for p in self._request.network.parameters.values())
+        kind = wide_type(self._first.dtype)
+        start = torch.randn(size, generator=generator, dtype=kind, device=generator.device).to(self.device)
         start /= start.norm()
         if warm is not None and warm.numel() == start.numel():
             start += warm.to(start)
         asymmetry = HALF if self._request.half else lanczos.ASYMMETRY
-        pair = lanczos.largest(self._products().flat, start, generator, asymmetry=asymmetry, size=size)
+        pair = lanczos.largest(self._products().flat, start, generator, asymmetry=asymmetry)
         self._memory.eigenvector = pair.vector
         return pair
-
-    def _vectors(self, start: Tensor) -> int:
-        """As many as there is room for."""
-        most, room = lanczos.most(start.numel()), self._request.room
-        if room is None:
-            return most
-        free = room // start.nbytes
-        if free < min(VECTORS, start.numel() + 1):
-            raise Undefined(
-                f"the search for it holds {VECTORS} vectors of {start.nbytes / 2**20:.0f} MiB, "
-                f"and may take {room / 2**20:.0f} MiB; allow more with watch(memory=...)"
-            )
-        return min(most, free - 1)
 
     def _products(self) -> HessianProduct:
         if self.product is None:
@@ -161,7 +139,3 @@ def _attempt(compute: Callable[[], Computed], impossible: str | None) -> Compute
         first = f"{error}\n".splitlines()[0].rstrip(".")
         once = not isinstance(error, Undefined) and "derivative for" in first and "not implemented" in first
         return f"it cannot be differentiated twice: {first}" if once else why(error)
-
-
-def _noise(like: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    return torch.randn(size, generator=generator, dtype=wide_type(like.dtype), device=generator.device).to(like.device)

@@ -120,13 +120,11 @@ def _plan(tops: list[Node], wanted: set[Node]) -> list[_Step]:
             useful[node] = False
             stack.append((node, True))
             stack += [(below, False) for below, _ in node.next_functions if below is not None and below not in useful]
-    return [_step(node, useful, wanted) for node in reversed(order) if useful[node]]
-
-
-def _step(node: Node, useful: dict[Node, bool], wanted: set[Node]) -> _Step:
-    return _Step(
-        node, node in wanted, tuple(dict.fromkeys(place for place in node.next_functions if useful.get(place[0])))
-    )
+    return [
+        _Step(node, node in wanted, tuple(at for at in dict.fromkeys(node.next_functions) if useful.get(at[0])))
+        for node in reversed(order)
+        if useful[node]
+    ]
 
 
 def _add(ready: dict[Place, Tensor], place: Place, grad: Tensor) -> None:

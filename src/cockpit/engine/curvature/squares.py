@@ -6,15 +6,14 @@ all columns meet the same inputs (linear layers, convolutions), they are squared
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from math import prod
 
 import torch
 from torch import Tensor
 
 from cockpit.engine.autograd.graph import Node, Path
-from cockpit.engine.autograd.placement import Placements
 from cockpit.engine.autograd.pull import gradient_of
+from cockpit.engine.autograd.uses import Uses
 from cockpit.engine.curvature.sender import Grads
 from cockpit.layers.forms import AnyForm, Convolved, Factored, Form, Scratch, chunks, combine, wide, wide_type
 from cockpit.layers.layout import Layout
@@ -25,12 +24,12 @@ Use = tuple[Path, Grads]
 class Squares:
     """Adds up squares, parameter by parameter, as gradients arrive."""
 
-    def __init__(self, parameters: Mapping[str, Tensor], paths: Sequence[Path], placed: Placements, room: int) -> None:
-        self._parameters, self._placed, self._room = parameters, placed, room  # bytes of what is made at once
+    def __init__(self, parameters: Mapping[str, Tensor], uses: Uses, room: int) -> None:
+        self._parameters, self._layouts, self._room = parameters, uses.layouts, room  # bytes of what is made at once
         self.sums: dict[str, Tensor] = {}  #: over all columns and samples, for each parameter
         self._by_node: dict[Node, list[Path]] = {}
         self._uses: dict[str, int] = {}
-        for path in paths:
+        for path in uses.paths():
             self._by_node.setdefault(path.node, []).append(path)
             self._uses[path.name] = self._uses.get(path.name, 0) + 1
         self._waiting: dict[str, list[Use]] = {}
@@ -55,7 +54,7 @@ class Squares:
 
     def _square(self, name: str) -> None:
         uses, like = self._waiting.pop(name), self._parameters[name]
-        by_use = [_forms(path, grads, self._placed.nodes[path.node]) for path, grads in uses]
+        by_use = [_forms(path, grads, self._layouts[path.node]) for path, grads in uses]
         total = self.sums.setdefault(name, torch.zeros_like(like, dtype=wide_type(like.dtype)))
         shared = [_shared(forms) for forms in by_use]
         joined = _joined([part for part in shared if part is not None]) if None not in shared else None
@@ -147,7 +146,8 @@ def _joined(parts: Sequence[_Shared]) -> _Shared | None:
     alike = {(part.turned, part.cols.factor, part.rows.shape[2]) for part in parts}
     if len(factored) < len(parts) or len(alike) > 1:
         return None
-    whole = reduce(lambda one, other: combine([one, other]), factored)  # type: ignore[arg-type, return-value]
+    whole = combine([*factored])
+    assert isinstance(whole, Factored)
     return _Shared(torch.cat([part.rows for part in parts], dim=3), whole, parts[0].turned)
 
 

@@ -93,11 +93,11 @@ class Statistic:
     stacked: "Stacked | None" = field(default=None, compare=False)  # the chunks of several small parameters at once
     of: "Statistic | None" = None  # what ``finish`` turns into few numbers, once for each parameter
     finish: Callable[[Tensor, At], Tensor] | None = field(default=None, compare=False)
-    additive: bool = True  # from some of the samples, an unbiased estimate follows by scaling
+    beside: str | None = field(default=None, compare=False)  # a vector without which it is not computed
 
 
 def finished(
-    name: str, of: Statistic, finish: Callable[[Tensor, At], Tensor], *arguments: Any, additive: bool = False
+    name: str, of: Statistic, finish: Callable[[Tensor, At], Tensor], *arguments: Any, beside: str | None = None
 ) -> Statistic:
     """A statistic that is computed from another one, once for each parameter."""
-    return Statistic(name, "total", of.chunk, arguments, of=of, finish=finish, additive=additive)
+    return Statistic(name, "total", of.chunk, arguments, of=of, finish=finish, beside=beside)

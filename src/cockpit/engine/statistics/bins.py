@@ -56,14 +56,14 @@ class Bins:
         return [float(edge) for edge in self.edges[1:-1]]
 
     def index(self, values: Tensor) -> Tensor:
-        """Return the bin of each value, compared with the edges in double precision."""
+        """Return the bin of each value, as if compared with the edges in double precision."""
         if values.dtype == torch.float32 and values.device.type == "cpu" and values.numel() > FEW and self._guesses:
             return self._corrected(values)
         return self._searched(values)
 
     def _searched(self, values: Tensor) -> Tensor:
         values = values if values.dtype is torch.float64 else values.float()
-        return torch.bucketize(values, edges_on(self, values.dtype, values.device), right=True)
+        return torch.bucketize(values, edges_on(self, values.dtype, values.device), right=True, out_int32=True)
 
     @cached_property
     def _guesses(self) -> bool:
@@ -80,7 +80,7 @@ class Bins:
         """Guess by dividing, then search for the values on the verge of an edge."""
         flat, inverse = values.reshape(-1), self.count / (self.high - self.low)
         place = (flat * inverse).sub_(self.low * inverse)
-        bins = place.floor().clamp_(0, self.count - 1).nan_to_num_(nan=self.count - 1).to(torch.int64)
+        bins = place.floor().clamp_(0, self.count - 1).nan_to_num_(nan=self.count - 1).int()
         place.sub_(place.round()).abs_()
         near = torch.le(place, self._verge, out=place)
         if float(near.sum()):

@@ -35,12 +35,5 @@ def _stacked(g: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
 
 
 ABS_MAX = Statistic(
-    "abs_max",
-    "total",
-    _chunk,
-    join=torch.maximum,
-    rows=_rows,
-    shortcut=_largest_factors,
-    additive=False,
-    stacked=_stacked,
+    "abs_max", "total", _chunk, join=torch.maximum, rows=_rows, shortcut=_largest_factors, stacked=_stacked
 )

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
-from cockpit.engine.statistics.bins import Bins, edges_on, tally
+from cockpit.engine.statistics.bins import Bins, tally
 from cockpit.layers.forms import AnyForm, Factored, wide
 
 FEW = 6  # edges inside the range of the values up to which comparing is quicker than looking up
@@ -64,19 +64,12 @@ def _of_outer_products(form: Factored, bins: Bins, elements: int) -> Tensor:
 
 def _counts(values: Tensor, bins: Bins) -> Tensor:
     """The same for each row: [rows, bins]."""
-    if values.is_cuda:
-        return _looked_up(values, bins)
-    if values.numel():
+    if values.numel() and not values.is_cuda:  # the host waits for nothing
         low, high = torch.stack(torch.aminmax(values)).tolist()
         reached = bins.reached(low, high)
         if len(reached) <= FEW and low == low:
             return _compared(values, bins, reached)
-    return _by_sign(values, bins)
-
-
-def _looked_up(values: Tensor, bins: Bins) -> Tensor:
-    """The bin of every value; the host waits for nothing."""
-    place = torch.bucketize(values, edges_on(bins, values.dtype, values.device), right=True, out_int32=True)
+    place = bins.index(values)
     if len(values) > 1:
         place += torch.arange(0, len(values) * bins.count, bins.count, dtype=place.dtype, device=place.device)[:, None]
     return tally(place, len(values) * bins.count).view(len(values), bins.count)
@@ -92,17 +85,4 @@ def _compared(values: Tensor, bins: Bins, reached: range) -> Tensor:
     above = torch.stack([torch.count_nonzero(values >= edges[k], dim=1) for k in reached], 1)
     between = pad(above, (1, 0), value=values.shape[1]) - pad(above, (0, 1))
     found[:, reached.start : reached.stop + 1] = between
-    return found
-
-
-def _by_sign(values: Tensor, bins: Bins) -> Tensor:
-    """Most values are small: their sign decides; only what lies beyond the first edges is looked up."""
-    radius, below, above = bins.near_zero
-    row, place = torch.nonzero(values.abs() >= radius, as_tuple=True)
-    beyond = tally(row * bins.count + bins.index(values[row, place]), len(values) * bins.count)
-    found = beyond.view(len(values), bins.count)
-    inside = values.shape[1] - found.sum(1)
-    negative = torch.count_nonzero(values < 0, dim=1) - found[:, :above].sum(1)
-    found[:, below] += negative
-    found[:, above] += inside - negative
     return found

@@ -39,4 +39,4 @@ def noise_to_curvature(name: str, epsilon: float) -> Statistic:
         curvature = at.vectors.get(name)
         return (sum_sq.double() / ((0.0 if curvature is None else curvature.double()) + epsilon)).sum()
 
-    return finished("noise_to_curvature", SUM_SQ, finish, name, epsilon, additive=True)
+    return finished("noise_to_curvature", SUM_SQ, finish, name, epsilon, beside=name)

@@ -15,13 +15,14 @@ from cockpit.engine.autograd import losses
 from cockpit.engine.autograd.balance import imbalance
 from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.graph import Graph
+from cockpit.engine.autograd.pull import COMPILED
 from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
 from cockpit.engine.autograd.walk import Contribution, Walk
 from cockpit.engine.curvature.second_order import Curvature
 from cockpit.engine.needs import LINE, LOSSES, Diagonal, Need, per_sample
 from cockpit.engine.statistics.together import AT_ONCE, SMALL
 from cockpit.engine.step import curvature, shares
-from cockpit.engine.step.reduction import Reduction, Vectors, curvature_name
+from cockpit.engine.step.reduction import Reduction, Vectors
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, Dense, scale, wide
 from cockpit.layers.parts import pick, tensors
@@ -103,7 +104,7 @@ class Backward:
         try:
             self._find(roots, seeds)
         except Exception as error:
-            self._unknown = self.found.shares = why(error)
+            self._unknown = self.found.shares = COMPILED if settings.stays_compiled else why(error)
             self.found.problem = self._unknown if self._asked or LOSSES in needs else None
 
     def _find(self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> None:
@@ -154,7 +155,7 @@ class Backward:
         """
         known = self.found.curvature.diagonals
         diagonals = {
-            curvature_name(need): mean_of(estimates, self.scale)
+            need.name: mean_of(estimates, self.scale)
             for need, estimates in known.items()
             if isinstance(need, Diagonal) and isinstance(estimates, list)
         }

@@ -6,12 +6,11 @@ from torch import Tensor
 
 from cockpit.core.errors import why
 from cockpit.engine.autograd.graph import Graph
-from cockpit.engine.autograd.placement import Placements
 from cockpit.engine.autograd.samples import Samples, unnoticed
-from cockpit.engine.autograd.uses import COMPLEX
-from cockpit.engine.curvature.gauss_newton import Network
+from cockpit.engine.autograd.uses import COMPLEX, Uses
+from cockpit.engine.curvature.gauss_newton import Memory, Network
 from cockpit.engine.curvature.loss_hessian import Loss
-from cockpit.engine.curvature.second_order import Curvature, Memory, Request, compute
+from cockpit.engine.curvature.second_order import Curvature, Request, compute
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
 
 CHECKPOINTED = (
@@ -41,14 +40,12 @@ def curvature_of(
     accumulated: bool,
 ) -> Curvature:
     """Diagonals and the largest eigenvalue, as far as they are needed; ``samples``: or why they are not known."""
-    network, problem = Network(graph, parameters, (), (), Placements({})), None
+    network, problem = Network(graph, parameters, (), Uses(0)), None
     if isinstance(samples, str):
         problem = samples
     else:
         try:
-            uses = samples.uses()
-            placed = Placements(uses.layouts, uses.coupled)
-            network = Network(graph, parameters, samples.outputs(), uses.paths(), placed)
+            network = Network(graph, parameters, samples.outputs(), samples.uses())
         except Exception as error:
             problem = why(error)
     request = Request(

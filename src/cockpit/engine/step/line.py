@@ -1,6 +1,5 @@
 """The step seen along its own direction."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -15,28 +14,12 @@ class LineEnd(NamedTuple):
     slope_variance: float
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Losses, slopes and their noise at the two ends of a step."""
+class Line(NamedTuple):
+    """A step and its two ends."""
 
-    step: int
     length: float
-    losses: tuple[float, float]
-    slopes: tuple[float, float]
-    loss_variances: tuple[float, float]
-    slope_variances: tuple[float, float]
-
-    @classmethod
-    def between(cls, step: int, length: float, start: LineEnd, end: LineEnd) -> "Line":
-        """Join both ends."""
-        return cls(
-            step,
-            length,
-            (start.loss, end.loss),
-            (start.slope, end.slope),
-            (start.loss_variance, end.loss_variance),
-            (start.slope_variance, end.slope_variance),
-        )
+    start: LineEnd
+    end: LineEnd
 
 
 def unseen_by(half: torch.dtype | None) -> float:

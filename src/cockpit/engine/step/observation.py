@@ -16,22 +16,8 @@ from cockpit.core.record import percent
 from cockpit.engine.autograd.balance import noise_of
 from cockpit.engine.curvature.lanczos import Eigenpair
 from cockpit.engine.curvature.second_order import ACCUMULATED
-from cockpit.engine.needs import (
-    ABS_MAX,
-    DOT_GRAD,
-    LOSSES,
-    SQ_NORM,
-    SUM_SQ,
-    UPDATE,
-    Diagonal,
-    Hist1d,
-    Hist2d,
-    Need,
-    NoiseToCurvature,
-    SignalToNoise,
-    Trace,
-)
-from cockpit.engine.statistics.bins import Bins
+from cockpit.engine.needs import ABS_MAX, DOT_GRAD, LOSSES, SQ_NORM, SUM_SQ, UPDATE, Diagonal, Need, Trace
+from cockpit.engine.statistics import Statistic
 from cockpit.engine.step.backward import NO_ROOM
 from cockpit.engine.step.line import LineEnd, unseen_by
 from cockpit.engine.step.numbers import Key
@@ -111,9 +97,9 @@ class Observation(Prepared):
         """||g_n||^2 of each covered parameter, [B]."""
         return self._by_name(SQ_NORM)
 
-    def dots(self, direction: str = DOT_GRAD) -> Vectors:
+    def dots(self) -> Vectors:
         """<g_n, mean gradient> of each covered parameter, [B]."""
-        return self._by_name(direction)
+        return self._by_name(DOT_GRAD)
 
     def mean_sq(self) -> dict[str, float]:
         """||mean_n g_n||^2 of each covered parameter."""
@@ -141,18 +127,6 @@ class Observation(Prepared):
         self._require_all()
         return float(self.rows(ABS_MAX).max())
 
-    def counts(self, need: Hist1d | Hist2d) -> Numeric:
-        """Counts of the covered parameters (``names``), one row for each."""
-        return self.rows(need)
-
-    def hist1d(self, bins: Bins) -> dict[str, NDArray[np.int64]]:
-        """Counts of each covered parameter."""
-        return dict(zip(self.names, self.counts(Hist1d(bins)).astype(np.int64), strict=True))
-
-    def hist2d(self, gradient: Bins, parameter: Bins) -> dict[str, NDArray[np.int64]]:
-        """Counts of each covered parameter."""
-        return dict(zip(self.names, self.counts(Hist2d(gradient, parameter)).astype(np.int64), strict=True))
-
     def squares(self) -> dict[str, float]:
         """sum_n ||g_n||^2 of each covered parameter, estimated where only some samples were seen."""
         return dict(zip(self.names, (self.rows(SQ_NORM).sum(1) * self._share).tolist(), strict=True))
@@ -171,7 +145,7 @@ class Observation(Prepared):
         norms, along = self.sum_of_squares(), float(np.square(self.total(DOT_GRAD)).sum()) * self._share
         return (mean, norms / mean, along / mean / mean) if mean else (0.0, 0.0, 0.0)
 
-    def signal_to_noise(self, need: SignalToNoise) -> tuple[float, float]:
+    def signal_to_noise(self, need: Statistic) -> tuple[float, float]:
         """Sum of the ratios g_j^2 / var_j, and how many there are."""
         if self.batch_size < 2 and not self.flaw:
             raise Undefined("a batch of one sample has no variance")
@@ -185,10 +159,8 @@ class Observation(Prepared):
         """Euclidean length of the ``GRADIENT``, the ``UPDATE`` or the ``DISTANCE`` of each parameter."""
         if key not in self.numbers:
             raise Undefined("the optimizer took no step" if key == UPDATE else self.flaw or NOTHING_SEEN)
-        return {name: sqrt(square) for name, square in zip(self._names_of(key), self.numbers.values(key), strict=True)}
-
-    def _names_of(self, key: Key) -> list[str]:
-        return self.moved_names if key == UPDATE else self.all_names
+        names = self.moved_names if key == UPDATE else self.all_names
+        return {name: sqrt(square) for name, square in zip(names, self.numbers.values(key), strict=True)}
 
     # ---- curvature
 
@@ -209,10 +181,10 @@ class Observation(Prepared):
             self.diagonal(need.diagonal)  # raises the reason
         return dict(zip(self.all_names, self.numbers[need].T, strict=True))
 
-    def noise_to_curvature(self, need: NoiseToCurvature) -> float:
+    def noise_to_curvature(self, need: Statistic, diagonal: Diagonal) -> float:
         """Summed over the covered parameters."""
         if need not in self.numbers:
-            self.diagonal(need.diagonal)  # raises the reason
+            self.diagonal(diagonal)  # raises the reason
         return float(self.rows(need).sum()) * self._share
 
     def eigenpair(self) -> Eigenpair:

@@ -9,22 +9,13 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.balance import rounding_of
-from cockpit.engine.needs import (
-    DISTANCE,
-    GRADIENT,
-    LOSSES,
-    UPDATE,
-    Diagonal,
-    Need,
-    Trace,
-    per_sample,
-)
+from cockpit.engine.needs import DISTANCE, GRADIENT, LOSSES, UPDATE, Diagonal, Need, Trace, per_sample
 from cockpit.engine.statistics.lengths import square_distances, square_norms
 from cockpit.engine.statistics.together import SMALL
 from cockpit.engine.step.backward import Pass, mean_of
 from cockpit.engine.step.line import Line
 from cockpit.engine.step.numbers import Key, Numbers
-from cockpit.engine.step.reduction import Reduction, Vectors, curvature_name, stacked
+from cockpit.engine.step.reduction import Reduction, Vectors, stacked
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, Dense, scale, wide
 
@@ -136,7 +127,7 @@ class Prepared:
         found: dict[str, Vectors] = {}
         for need in needs:
             if isinstance(need, Diagonal) and not isinstance(estimates := self._estimates(need), str):
-                found[curvature_name(need)] = mean_of(estimates, 1.0)
+                found[need.name] = mean_of(estimates, 1.0)
         return found
 
     def _put_traces(self, need: Trace) -> None:

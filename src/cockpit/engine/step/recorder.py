@@ -70,16 +70,16 @@ class Recorder:
     def saw_loss(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         """A call of the loss."""
         if isinstance(output, Tensor) and output.grad_fn is not None:
-            node: Node = output.grad_fn
-            node.metadata[self._keys[1]] = LossCall.of_module(module, args, output)
-            self._noted.add(node._sequence_nr())
+            self._note_loss(output.grad_fn, LossCall.of_module(module, args, output))
 
     def given(self, values: Tensor, mean: Tensor) -> None:
         """Individual losses handed over by the user, and their mean."""
-        node: Node = mean.grad_fn
-        if node is not None:
-            node.metadata[self._keys[1]] = LossCall.of_values(values, mean)
-            self._noted.add(node._sequence_nr())
+        if mean.grad_fn is not None:
+            self._note_loss(mean.grad_fn, LossCall.of_values(values, mean))
+
+    def _note_loss(self, node: Node, call: LossCall) -> None:
+        node.metadata[self._keys[1]] = call
+        self._noted.add(node._sequence_nr())
 
     # ---- the backward pass
 

@@ -9,24 +9,10 @@ from torch import Tensor
 
 from cockpit.core.errors import CockpitError
 from cockpit.engine.autograd.allowance import Allowance
-from cockpit.engine.needs import (
-    ABS_MAX,
-    DOT_GRAD,
-    LINE,
-    SQ_NORM,
-    SUM_SQ,
-    Diagonal,
-    Hist1d,
-    Hist2d,
-    Need,
-    NoiseToCurvature,
-    SignalToNoise,
-)
-from cockpit.engine.statistics import extremes, ratios, sq_norm, sum_sq
+from cockpit.engine.needs import ABS_MAX, DOT_GRAD, LINE, SQ_NORM, SUM_SQ, Need
+from cockpit.engine.statistics import extremes, sq_norm, sum_sq
 from cockpit.engine.statistics._base import At, Statistic
 from cockpit.engine.statistics.dot import dot
-from cockpit.engine.statistics.hist1d import hist1d
-from cockpit.engine.statistics.hist2d import hist2d
 from cockpit.engine.statistics.lengths import square_norm, square_rows
 from cockpit.engine.statistics.scan import Found, scan_all
 from cockpit.engine.statistics.together import scan_together
@@ -43,26 +29,6 @@ KNOWN: dict[Need, Statistic] = {
 }
 
 
-def statistic_of(need: Need) -> Statistic | None:
-    """The statistic that gives what is needed; None: it is none of individual gradients."""
-    if isinstance(need, Statistic):
-        return need
-    if isinstance(need, Hist1d):
-        return hist1d(need.bins)
-    if isinstance(need, Hist2d):
-        return hist2d(need.gradient, need.parameter)
-    if isinstance(need, SignalToNoise):
-        return ratios.signal_to_noise(need.correction, need.epsilon)
-    if isinstance(need, NoiseToCurvature):
-        return ratios.noise_to_curvature(curvature_name(need.diagonal), need.epsilon)
-    return KNOWN.get(need)
-
-
-def curvature_name(need: Diagonal) -> str:
-    """What a diagonal is called beside a parameter."""
-    return f"curvature {need.kind} {need.samples}"
-
-
 @dataclass
 class Reduction:
     """What is asked of every parameter of a step."""
@@ -75,16 +41,16 @@ class Reduction:
     paths: set[tuple[str, str]] | None = None  # where the path of each statistic is noted
 
     def __post_init__(self) -> None:
-        asked = {need: s for need in self.needs if self._known(need) and (s := statistic_of(need)) is not None}
-        self.wanted: dict[Need, Statistic] = {SQ_NORM: sq_norm.SQ_NORM, **asked}  # lengths judge whether all is seen
+        self.wanted: dict[Need, Statistic] = {SQ_NORM: sq_norm.SQ_NORM}  # lengths judge whether all is seen
+        for need in self.needs:
+            s = need if isinstance(need, Statistic) else KNOWN.get(need)
+            if s is not None and (s.beside is None or s.beside in self.diagonals):
+                self.wanted[need] = s
         if self.line:
             self.wanted[LINE] = dot(LINE)
         for s in self.wanted.values():
             if any(s == other and s.chunk is not other.chunk for other in self.wanted.values()):
                 raise CockpitError(f"two statistics are called {s.name!r}; give one of them another name")
-
-    def _known(self, need: Need) -> bool:
-        return not isinstance(need, NoiseToCurvature) or curvature_name(need.diagonal) in self.diagonals
 
     def of(self, name: str, parts: Sequence[AnyForm], parameter: Tensor, mean: Tensor, size: int) -> dict[Need, Tensor]:
         """The numbers of a parameter, from g_n in one part for each backward pass, and their mean."""
