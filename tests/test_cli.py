@@ -300,7 +300,7 @@ def test_demo_ends_by_itself_and_shows_everything(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     assert (tmp_path / "mine" / "deck.png").read_bytes().startswith(b"\x89PNG")
     run = store.StoredRun(tmp_path / "mine")
-    assert (run.state, run.metadata["steps"], len(run.scalar("Loss"))) == ("finished", 12, 6)
+    assert (run.state, run.metadata["steps"], len(run.scalar("Loss"))) == ("finished", 12, 12)
 
 
 def test_demo_without_a_page(tmp_path: Path) -> None:

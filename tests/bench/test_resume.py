@@ -137,7 +137,7 @@ def test_stopped_and_continued(tmp_path: Path, optimizer: str, options: dict[str
     assert found.state == "finished"
     recorded = open_run(found.path)
     assert recorded["test_loss"].values.tolist() == whole.curves["test_loss"]
-    assert recorded["Loss"].steps.tolist() == list(range(0, 32, 3 if watch else 10))
+    assert recorded["Loss"].steps.tolist() == list(range(0, 32, 1 if watch else 10))
     assert checkpoint.load(found.path) is None
 
 

@@ -33,7 +33,7 @@ class Ticks:
         self.wake: Callable[[], None] | None = None  #: says that something waits for :meth:`take`
         self._parameters, self._scale, self._name = parameters, scale, name
         self._thread, self._watched = threading.get_ident(), tuple(parameters().values())
-        self._buffer = torch.empty(0)
+        self._buffer = torch.empty(0, dtype=torch.float64, device="cpu")
         self._slots: tuple[Tensor, ...] = ()
         self._first, self._full, self._sent, self._time = 0, 0, 0, 0.0  # the first slot's step; how many are full, sent
         self._passes, self._place, self._version = 0, 0, 0  # of the step under way; a parameter that a pass reached
