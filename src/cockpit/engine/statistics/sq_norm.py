@@ -7,9 +7,9 @@ from math import prod
 import torch
 from torch import Tensor
 
-from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
+from cockpit.engine.statistics._base import At, Shortcut, Statistic
 from cockpit.engine.statistics.lengths import square_rows, sums_well
-from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, wide
+from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, Scratch, wide
 
 
 def _chunk(g: Tensor, at: At) -> Tensor:
@@ -20,7 +20,7 @@ def _chunk(g: Tensor, at: At) -> Tensor:
     return square_rows(rows).to(g.dtype)
 
 
-def _rows(rows: Rows, at: At) -> Tensor:
+def _rows(rows: Indexed, at: At) -> Tensor:
     return rows.value.new_zeros(rows.samples).index_add_(0, rows.sample, rows.value.square().sum(1))
 
 
