@@ -61,7 +61,7 @@ class Statistic:
     chunk: Callable[[Tensor, At], Tensor] = field(compare=False)
     arguments: tuple[Any, ...] = ()
     join: Callable[[Tensor, Tensor], Tensor] = field(default=torch.add, compare=False)
-    rows: Callable[[Indexed, At], Tensor] | None = field(default=None, compare=False)  # of few rows, none twice in a sample
+    rows: Callable[[Indexed, At], Tensor] | None = field(default=None, compare=False)  # the same of coalesced rows
     shortcut: Callable[[AnyForm, At, int], Shortcut | None] = field(default=_never, compare=False)
     stacked: "Stacked | None" = field(default=None, compare=False)  # the chunks of several small parameters at once
     of: "Statistic | None" = None  # what ``finish`` turns into few numbers, once for each parameter
