@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.small import agrees, draw, expected, net, reasons, sgd, watch
+from tests.small import agrees, draw, expected, net, reasons, sgd, twin, watch
 from torch import Tensor, nn
 
 from cockpit.engine.step.recorder import BY_HAND, INSIDE
@@ -110,17 +110,21 @@ LOOPS = {
 def test_a_step_is_what_the_weights_show(make: Any, loop: Any, every: int) -> None:
     """Values where the step began, the whole update, and as many steps as were taken."""
     model, loss_fn = net(), nn.CrossEntropyLoss()
-    optimizer, truth, moved, far = make(model), [], [], []
+    optimizer, truth, moved, far, losses = make(model), [], [], [], []
     start = flat(model)
     with watch(model, optimizer, loss_fn, every=every) as pit:
         for x, y in draw(*[6] * STEPS):
             before = flat(model)
             truth.append(expected(model, x, y))
+            losses.append(loss_fn(twin(model)(x), y).item())
             loop(optimizer, lambda x=x, y=y: loss_fn(model(x), y))
             moved.append(float((flat(model) - before).norm()))
             far.append(float((before - start).norm()))
         assert pit.step == STEPS
     rows = pit.get_output()
+    curve = pit.source().scalar("Loss")
+    assert curve.steps.tolist() == list(range(STEPS))
+    assert curve.values.tolist() == pytest.approx(losses)
     assert list(rows) == list(range(0, STEPS, every))
     for step, row in rows.items():
         agrees(row, truth[step])

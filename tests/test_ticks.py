@@ -399,6 +399,30 @@ def test_losses_of_any_precision_and_shape() -> None:
         agrees(curve(pit.source()), losses, 1)
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_the_tap_reads_no_number(given: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU each of these would wait for the device."""
+
+    def refused(self: Tensor, *_: Any) -> Any:
+        raise AssertionError("a number was read")
+
+    model, losses = net(), []
+    optimizer, scaler = sgd(model), torch.amp.GradScaler("cpu", init_scale=1024.0)
+    with watch(model, optimizer, quantities=["Loss"], every=RARELY, step=1, scaler=scaler if given else None) as pit:
+        for x, y in draw(*[8] * 10):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            scaled = scaler.scale(loss)
+            with monkeypatch.context() as patch:
+                for name in ("item", "__float__", "__int__", "__bool__", "tolist", "numpy", "cpu"):
+                    patch.setattr(Tensor, name, refused)
+                scaled.backward()
+            scaler.step(optimizer)
+            scaler.update()
+            losses.append(loss.item())
+    agrees(curve(pit.source()), losses, 1)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("scaling", [False, True])
