@@ -50,15 +50,8 @@ class Measurements:
             self._waiting.append(Waiting(step))
         return self._waiting[-1]
 
-    def measure(self, quantities: Sequence[Quantity], step: Observation, under: int, patient: bool) -> None:
-        """Measure now what looks at more than numbers, the others when these are there; record under a step.
-
-        ``patient``: none of them looks at more.
-        """
-        if patient:
-            if quantities:
-                self.of(step).quantities.append((quantities, under - step.step))
-            return
+    def measure(self, quantities: Sequence[Quantity], step: Observation, under: int) -> None:
+        """Measure now what looks at more than numbers, the others when these are there; record under a step."""
         for quantity in quantities:
             if reads_numbers_only(quantity):
                 self.of(step).quantities.append(([quantity], under - step.step))
@@ -130,9 +123,6 @@ class Measurements:
             begin = time.perf_counter()
             measured.append(_measured(quantity, step, under))
             self._book(quantity.name, time.perf_counter() - begin, 1)
-        self._keep(quantities, under, measured)
-
-    def _keep(self, quantities: Sequence[Quantity], under: int, measured: Sequence[Record]) -> None:
         self._journal.extend(under, measured)
         for quantity, record in zip(quantities, measured, strict=True):
             quantity.keep(under, record.value)
@@ -168,26 +158,16 @@ def _computed(quantity: Quantity, step: Observation) -> Any:
 
 
 def _as_record(quantity: Quantity, step: int, measured: Any) -> Record:
-    name, kind, value, details = quantity.name, quantity.kind, measured, _NONE
+    name, kind, value = quantity.name, quantity.kind, measured
+    details: Mapping[str, Any] = {}
     if isinstance(measured, Measured):
         value, details = measured.value, measured.details
     if isinstance(value, float):
         if not isfinite(value) and name != "Loss":
             return Record(step, name, kind, None, "not finite", details)
-    elif isinstance(value, dict) and not _adds_up(value):
+    elif isinstance(value, dict):
         wrong = [key for key, entry in value.items() if isinstance(entry, float) and not isfinite(entry)]
         if wrong:
             names = ", ".join(wrong[:5]) + (" ..." if len(wrong) > 5 else "")
             return Record(step, name, kind, value, f"not finite: {names}", details)
     return Record(step, name, kind, value, None, details)
-
-
-def _adds_up(value: dict[str, Any]) -> bool:
-    """Whether all entries are certainly finite numbers."""
-    try:
-        return isfinite(sum(value.values()))
-    except TypeError:
-        return False
-
-
-_NONE: Mapping[str, Any] = {}
