@@ -227,3 +227,26 @@ def test_the_users_stance_outlives_a_tracked_step() -> None:
         assert frame._stance.stance == "force_eager"
     pit.close()
     assert frame._stance.stance == "default"
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_dropout_under_inductor_stays_compiled_unless_it_draws_as_eager_code(
+    told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._inductor import config
+
+    monkeypatch.setitem(torch._dynamo.utils.counters, "inductor", {"calls": 1})  # as if it had compiled
+    model = nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5), nn.Linear(4, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.compile(backend=BACKEND)
+    with config.patch("fallback_random", told), watch(model, optimizer, every=1) as pit:
+        for _ in range(3):
+            model(torch.randn(4, 5)).square().mean().backward()
+            optimizer.step()
+        explained = pit.explain()
+    seen = pit.get_output()[2]
+    assert seen["GradNorm"] is not None
+    assert (seen["NormTest"] is not None) == told
+    assert ("stays compiled" in explained) == (not told)
+    if not told:
+        assert "fallback_random = True" in next(iter(pit.history.reasons()["NormTest"]))

@@ -10,6 +10,7 @@ from torch import nn
 
 import cockpit
 from cockpit.panels import View, panel
+from cockpit.quantities import HessMaxEV, Loss
 from cockpit.utils.schedules import logarithmic
 
 args = options(__doc__, "fig_c_4.png")
@@ -31,8 +32,9 @@ def net() -> nn.Sequential:
 def train(model: nn.Module, name: str, taken: int):
     """Train with so many of the points at each step; watch 200 steps, evenly on a logarithmic axis."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    seen = {"quantities": ["Loss", "HessMaxEV"], "every": logarithmic(0, decades, steps=200), "run": False}
-    with cockpit.watch(model, optimizer, loss_fn, name=name, **seen) as pit:
+    seen = logarithmic(0, decades, steps=200)
+    chosen = [Loss(seen), HessMaxEV(seen)]
+    with cockpit.watch(model, optimizer, loss_fn, quantities=chosen, every=seen, run=False, name=name) as pit:
         for _ in range(10**decades):
             batch = torch.randperm(points, generator=draws)[:taken] if taken < points else slice(None)
             optimizer.zero_grad()

@@ -90,7 +90,8 @@ class _Holder:
     def place(self, panel: Panel, width: int, height: int, header: int = 0) -> Spec:
         """Return a panel as a view of fixed size."""
         fill = [" "] * (header - _header(panel, width))
-        title: Spec = {"text": panel.title, "subtitle": [*lines(_said(panel), width), *fill]}
+        below = [*lines(_said(panel), width), *fill]
+        title: Spec = {"text": panel.title, **({"subtitle": below} if below else {})}  # none takes the room of a line
         title |= {"subtitleColor": ALARM} if panel.alarm else {}
         if panel.empty is not None:
             return {**_sentence(panel.empty, width, height), "title": title}

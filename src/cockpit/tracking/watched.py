@@ -66,7 +66,7 @@ class Watch:
         self._stepped: set[int] = set()
         self._hooks: list[Any] = []
         self._armed = ExitStack()
-        self._armed_for: bool | None = None  # whether the network is differentiated twice; None: no hooks
+        self._armed_for: tuple[bool, bool] | None = None  # what the hooks are for; None: there are none
         self._alone = len(optimizers) == 1
         self._closed = disabled()
         measured = [] if self._closed else quantities
@@ -245,13 +245,15 @@ class Watch:
             return
         recorder = self._tracker.recorder
         twice = recorder is not None and double_backward(recorder.needs)
-        if self._armed_for != twice:
-            self._arm(twice)
+        eagerly = not eager.draws_others(self._model)
+        self._tracker.settings.stays_compiled = not eagerly
+        if self._armed_for != (twice, eagerly):
+            self._arm(twice, eagerly)
 
-    def _arm(self, twice: bool) -> None:
-        """``twice``: the network is differentiated twice."""
+    def _arm(self, twice: bool, eagerly: bool) -> None:
+        """``twice``: the network is differentiated twice; ``eagerly``: compiled code runs as it is written."""
         self._disarm()
-        self._armed_for = twice
+        self._armed_for = twice, eagerly
         for module, called in ((self._model, self._model_called), (self._loss_fn, self._loss_called)):
             if isinstance(module, nn.Module) and not isinstance(module, torch.jit.ScriptModule):  # those take no hooks
                 handle = module.register_forward_hook(Hook(called), with_kwargs=True)
@@ -261,8 +263,9 @@ class Watch:
         if self._alone:
             for one in self._steppers:
                 self._armed.callback(one.register_step_pre_hook(self._before_update).remove)
-        eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
-        self._armed.callback(eager.release)
+        if eagerly:
+            eager.hold()  # for the whole step: a compiled wrapper runs before any hook of the model
+            self._armed.callback(eager.release)
         scripted = isinstance(self._model, torch.jit.ScriptModule)
         switches = eager.differentiable_twice(self._model) if twice and not scripted else []
         if switches:  # only while the model computes: the user's own settings hold everywhere else

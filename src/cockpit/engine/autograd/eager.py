@@ -58,6 +58,26 @@ def is_compiled(model: nn.Module) -> bool:
     )
 
 
+def draws_others(model: nn.Module) -> bool:
+    """Whether the model has dropout and is compiled by Inductor, which draws other random numbers than eager code."""
+    utils, known = sys.modules.get("torch._dynamo.utils"), compilations()
+    if utils is None or not (utils.counters["inductor"] if known else is_compiled(model)):
+        return False
+    rates = [r for m in model.modules() if m.training for name, r in vars(m).items() if _is_rate(m, name)]
+    return any(isinstance(rate, float) and rate > 0 for rate in rates) and not _as_eager()
+
+
+def _is_rate(module: nn.Module, name: str) -> bool:
+    return "dropout" in name or (name == "p" and "Dropout" in type(module).__name__)
+
+
+def _as_eager() -> bool:
+    """Whether Inductor was told to draw random numbers as eager code does."""
+    from torch._inductor import config
+
+    return bool(config.fallback_random)
+
+
 def full_precision(device: str) -> AbstractContextManager[Any]:
     """Without autocast, for computations of ours; where there is none nothing is entered: leaving one takes long."""
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()

@@ -16,6 +16,10 @@ from cockpit.layers.layout import Layout
 
 Grads = tuple[Tensor | None, ...]
 Layouts = tuple[Layout | None, ...]
+COMPILED = (
+    "used inside a compiled function that does not run eagerly; "
+    "if the model has dropout, set torch._inductor.config.fallback_random = True"
+)
 DENSE_LIMIT = 2**28  # elements of a per-sample gradient that may be held at once
 RESHAPES = frozenset(f"{n}Backward" for n in ("View", "UnsafeView", "ReshapeAlias", "Unsqueeze", "Squeeze", "Flatten"))
 KEEPS = frozenset(f"{n}Backward" for n in ("ToCopy", "Clone", "Alias", "Contiguous"))
@@ -67,7 +71,7 @@ def _one_by_one(node: Any, slot: int, shape: tuple[int, ...], given: Iterable[li
 
 def _call(node: Any, grads: list[Tensor | None], slot: int, shape: tuple[int, ...]) -> Tensor:
     if family(node) == "CompiledFunctionBackward":
-        raise Undefined("used inside a compiled function that does not run eagerly")
+        raise Undefined(COMPILED)
     grad = run_backward(node, grads)[slot]
     if grad is None:
         return next(g for g in grads if g is not None).new_zeros(shape)

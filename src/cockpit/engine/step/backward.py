@@ -15,6 +15,7 @@ from cockpit.engine.autograd import losses
 from cockpit.engine.autograd.balance import imbalance
 from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.graph import Graph
+from cockpit.engine.autograd.pull import COMPILED
 from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
 from cockpit.engine.autograd.walk import Contribution, Walk
 from cockpit.engine.curvature.second_order import Curvature
@@ -103,7 +104,7 @@ class Backward:
         try:
             self._find(roots, seeds)
         except Exception as error:
-            self._unknown = self.found.shares = why(error)
+            self._unknown = self.found.shares = COMPILED if settings.stays_compiled else why(error)
             self.found.problem = self._unknown if self._asked or LOSSES in needs else None
 
     def _find(self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> None:
