@@ -165,6 +165,15 @@ class Indexed:
         """Precision of g_n."""
         return self.value.dtype
 
+    @property
+    def zeros(self) -> int:
+        """Elements of all g_n that are in no entry."""
+        return self.samples * prod(self.shape) - self.value.numel()
+
+    def beside(self, tensor: Tensor) -> Tensor:
+        """The rows of a tensor of the parameter's shape: [M, E]."""
+        return tensor.reshape(self.shape[0], -1)[self.index]
+
     def coalesce(self) -> "Indexed":
         """Add up entries of the same sample and row.
 

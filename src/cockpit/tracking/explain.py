@@ -111,10 +111,6 @@ def _cost(tracker: Tracker) -> list[str]:
 def cost(tracker: Tracker) -> dict[str, Any]:
     """Return what watching has cost so far, in seconds by part; also by tier if the schedule is a budget."""
     seconds, counts = tracker.coverage.seconds, tracker.coverage.counts
-    known: dict[str, Any] = {
-        "seconds": dict(seconds),
-        "counts": dict(counts),
-        "tracked": counts.get(WHOLE, 0),
-    }
+    known: dict[str, Any] = {"seconds": dict(seconds), "counts": dict(counts), "tracked": counts.get(WHOLE, 0)}
     meter = getattr(tracker, "meter", tracker.schedule)
     return known | {"budget": meter.report()} if isinstance(meter, Meter) else known

@@ -32,7 +32,7 @@ class Waiting:
     step: Observation
     check: Callable[[], None] | None = None  # a first look at the numbers, which may change what they mean
     arriving: Departure | None = None  # where the step before began
-    quantities: list[tuple[Sequence[Quantity], int]] = field(default_factory=list)  # under which step, from this one
+    quantities: list[tuple[Quantity, int]] = field(default_factory=list)  # under which step, from this one
     leaving: Departure | None = None
     end: Callable[[], None] | None = None  # what comes last; None: the step goes on
 
@@ -50,21 +50,14 @@ class Measurements:
             self._waiting.append(Waiting(step))
         return self._waiting[-1]
 
-    def measure(self, quantities: Sequence[Quantity], step: Observation, under: int, patient: bool) -> None:
-        """Measure now what looks at more than numbers, the others when these are there; record under a step.
-
-        ``patient``: none of them looks at more.
-        """
-        if patient:
-            if quantities:
-                self.of(step).quantities.append((quantities, under - step.step))
-            return
+    def measure(self, quantities: Sequence[Quantity], step: Observation, under: int) -> None:
+        """Measure now what looks at more than numbers, the others when these are there; record under a step."""
         for quantity in quantities:
             if reads_numbers_only(quantity):
-                self.of(step).quantities.append(([quantity], under - step.step))
+                self.of(step).quantities.append((quantity, under - step.step))
             else:
                 self.settle(wait=True)
-                self._record([quantity], step, under)
+                self._record(quantity, step, under)
 
     def settle(self, wait: bool = False) -> bool:
         """Do what can be done without waiting, or everything; False if something still waits for the device."""
@@ -119,23 +112,17 @@ class Measurements:
             entry.check()
         if entry.arriving is not None:
             entry.arriving.arrive(entry.step)
-        for quantities, shift in entry.quantities:
-            self._record(quantities, entry.step, entry.step.step + shift)
+        for quantity, shift in entry.quantities:
+            self._record(quantity, entry.step, entry.step.step + shift)
         if entry.leaving is not None:
             entry.leaving.leave(entry.step)
 
-    def _record(self, quantities: Sequence[Quantity], step: Observation, under: int) -> None:
-        measured = []
-        for quantity in quantities:
-            begin = time.perf_counter()
-            measured.append(_measured(quantity, step, under))
-            self._book(quantity.name, time.perf_counter() - begin, 1)
-        self._keep(quantities, under, measured)
-
-    def _keep(self, quantities: Sequence[Quantity], under: int, measured: Sequence[Record]) -> None:
-        self._journal.extend(under, measured)
-        for quantity, record in zip(quantities, measured, strict=True):
-            quantity.keep(under, record.value)
+    def _record(self, quantity: Quantity, step: Observation, under: int) -> None:
+        begin = time.perf_counter()
+        record = _measured(quantity, step, under)
+        self._book(quantity.name, time.perf_counter() - begin, 1)
+        self._journal.keep(record)
+        quantity.keep(under, record.value)
 
 
 def _measured(quantity: Quantity, step: Observation, under: int) -> Record:
@@ -168,26 +155,16 @@ def _computed(quantity: Quantity, step: Observation) -> Any:
 
 
 def _as_record(quantity: Quantity, step: int, measured: Any) -> Record:
-    name, kind, value, details = quantity.name, quantity.kind, measured, _NONE
+    name, kind, value = quantity.name, quantity.kind, measured
+    details: Mapping[str, Any] = {}
     if isinstance(measured, Measured):
         value, details = measured.value, measured.details
     if isinstance(value, float):
         if not isfinite(value) and name != "Loss":
             return Record(step, name, kind, None, "not finite", details)
-    elif isinstance(value, dict) and not _adds_up(value):
+    elif isinstance(value, dict):
         wrong = [key for key, entry in value.items() if isinstance(entry, float) and not isfinite(entry)]
         if wrong:
             names = ", ".join(wrong[:5]) + (" ..." if len(wrong) > 5 else "")
             return Record(step, name, kind, value, f"not finite: {names}", details)
     return Record(step, name, kind, value, None, details)
-
-
-def _adds_up(value: dict[str, Any]) -> bool:
-    """Whether all entries are certainly finite numbers."""
-    try:
-        return isfinite(sum(value.values()))
-    except TypeError:
-        return False
-
-
-_NONE: Mapping[str, Any] = {}

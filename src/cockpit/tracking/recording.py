@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from weakref import ref
+from weakref import WeakMethod
 
 import torch
 from torch import Tensor
@@ -42,13 +42,8 @@ class Recording:
 
     def attend(self, count: Callable[[], int | None]) -> None:
         """Write a step that is over also where none follows; ``count`` gives the step that training has come to."""
-        tracker = ref(self._tracker)
-
-        def meanwhile() -> bool:
-            found = tracker()
-            return found is not None and found.meanwhile()
-
-        self._writer.attend(meanwhile, count)
+        meanwhile = WeakMethod(self._tracker.meanwhile)
+        self._writer.attend(lambda: (call := meanwhile()) is not None and call(), count)
         if self._tracker.ticks is not None:
             self._tracker.ticks.wake = self._writer.expect
 

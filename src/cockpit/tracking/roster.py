@@ -23,7 +23,6 @@ class Roster:
         self._asked = 0
         self._sizes: list[int] = []
         self._named: list[tuple[str, nn.Parameter]] = []
-        self._groups: list[tuple[Any, list[str]]] = []
 
     def trainable(self) -> dict[str, nn.Parameter]:
         """Parameters that are not frozen."""
@@ -33,7 +32,7 @@ class Roster:
     def learning_rates(self) -> list[tuple[float, list[str]]]:
         """Learning rate of each parameter group and the names of its parameters."""
         self._refresh()
-        return [(float(group["lr"]), names) for group, names in self._groups if "lr" in group]
+        return learning_rates(self._optimizers, {id(p): name for name, p in self._named})
 
     def _refresh(self) -> None:
         sizes = [len(group["params"]) for optimizer in self._optimizers for group in optimizer.param_groups]
@@ -41,21 +40,12 @@ class Roster:
         if sizes != self._sizes or self._asked > LOOKS:
             self._asked, self._sizes = 0, sizes
             self._named = list(self._model.named_parameters())
-            self._groups = grouped(self._optimizers, {id(p): name for name, p in self._named})
-
-
-def grouped(optimizers: Sequence[Any], names: Mapping[int, str]) -> list[tuple[Any, list[str]]]:
-    """Each parameter group and the names of its parameters; ``names`` by the parameter's id."""
-    return [
-        (group, [names[id(p)] for p in group["params"] if id(p) in names])
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-    ]
 
 
 def learning_rates(optimizers: Sequence[Any], names: Mapping[int, str]) -> list[tuple[float, list[str]]]:
-    """Learning rate of each parameter group and the names of its parameters."""
-    return [(float(group["lr"]), named) for group, named in grouped(optimizers, names) if "lr" in group]
+    """Learning rate of each parameter group and the names of its parameters; ``names`` by the parameter's id."""
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups if "lr" in group]
+    return [(float(group["lr"]), [names[id(p)] for p in group["params"] if id(p) in names]) for group in groups]
 
 
 def inner_optimizer(given: Any) -> Any:

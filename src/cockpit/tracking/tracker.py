@@ -132,7 +132,7 @@ class Tracker:
         ending = self._departure is not None and self._departure.step == step - 1
         if ending:
             self.pace.resting = 0
-        if not ending:
+        else:
             self._departure = None
         self.recorder, self._observation, self._measured = None, None, 0
         if not self._due and not ending:
@@ -220,13 +220,11 @@ class Tracker:
         self._measure()
 
     def _measure(self) -> None:
-        if self.recorder is not None:
-            with self._turn:
-                self._measure_in_turn(self.recorder)
-
-    def _measure_in_turn(self, recorder: Recorder) -> None:
-        begin = time.perf_counter()
-        with torch.no_grad(), full_precision(_device(recorder.parameters)):
+        recorder = self.recorder
+        if recorder is None:
+            return
+        with self._turn, torch.no_grad(), full_precision(_device(recorder.parameters)):
+            begin = time.perf_counter()
             step = self._observe(recorder)
             leaving = self._departure
             departure = leaving if leaving is not None and leaving.step == step.step - 1 else None
@@ -234,11 +232,11 @@ class Tracker:
             step.tracking = recorder.seconds
             waiting = self._measurements.of(step)
             waiting.check, waiting.arriving = partial(self.coverage.note, step), departure
-            self._measurements.measure(self._agenda.now, step, step.step, self._agenda.constant)
+            self._measurements.measure(self._agenda.now, step, step.step)
             if departure is not None:
-                self._measurements.measure(departure.quantities, step, departure.step, self._agenda.constant)
+                self._measurements.measure(departure.quantities, step, departure.step)
             self._measurements.settle()
-        self._measured = len(recorder.passes)
+            self._measured = len(recorder.passes)
         recorder.seconds += time.perf_counter() - begin
 
     def _observe(self, recorder: Recorder) -> Observation:
@@ -314,7 +312,7 @@ class Tracker:
         with torch.no_grad(), full_precision(_device(recorder.parameters)):
             if self._motion.marked:
                 self._move(step, recorder)
-            self._measurements.measure(self._agenda.after, step, step.step, self._agenda.constant)
+            self._measurements.measure(self._agenda.after, step, step.step)
             if not recorder.passes and recorder.flaw is None:  # nor in the closure
                 self._never(step.step, self._agenda.now, NOTHING_SEEN)
             self._depart(step)
@@ -334,9 +332,14 @@ class Tracker:
         self._observation, self.recorder = None, None
 
     def _end(self, step: Observation, seconds: float, due: bool) -> None:
-        """Everything of this step is measured: add the circumstances and pass it on."""
+        """Everything of this step is measured: add what a reader needs to judge it, and pass it on."""
         if due:
-            self._circumstances(step, seconds)
+            rates = enumerate(step.learning_rates)
+            noted = {f"learning_rate[{group}]" if group else "learning_rate": rate for group, (rate, _) in rates}
+            if step.batch_size:
+                noted["batch_size"] = step.batch_size
+            noted["tracking_seconds"] = seconds
+            self.journal.note(step.step, noted)
         self.journal.hand_over()
 
     def _move(self, step: Observation, recorder: Recorder) -> None:
@@ -348,13 +351,11 @@ class Tracker:
 
     def _depart(self, step: Observation) -> None:
         """Remember where this step began, for what is judged at its end."""
-        if not self._agenda.later:
-            return
-        departure = self._departure = Departure(step.step, self._agenda.later)
-        if step.update is None or not self._agenda.leaving:
-            return
-        departure.direction = step.directions
-        self._measurements.of(step).leaving = departure
+        if self._agenda.later:
+            departure = self._departure = Departure(step.step, self._agenda.later)
+            if step.update is not None and self._agenda.leaving:
+                departure.direction = step.directions
+                self._measurements.of(step).leaving = departure
 
     def abandon(self) -> None:
         """Forget the current step: the loop was left, or watching it failed."""
@@ -385,15 +386,6 @@ class Tracker:
         """Keep the user's own numbers beside the measured ones."""
         with self._turn:
             self.journal.log(step, metrics, QUANTITIES)
-
-    def _circumstances(self, step: Observation, seconds: float) -> None:
-        """Record what a reader needs to judge the values of a step."""
-        rates = enumerate(step.learning_rates)
-        noted = {f"learning_rate[{group}]" if group else "learning_rate": rate for group, (rate, _) in rates}
-        if step.batch_size:
-            noted["batch_size"] = step.batch_size
-        noted["tracking_seconds"] = seconds
-        self.journal.note(step.step, noted)
 
 
 def _device(parameters: Mapping[str, Tensor]) -> str:

@@ -1,5 +1,5 @@
 """Statistics of individual gradients: one file for each, no device and no layer in any."""
 
-from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic, finished
+from cockpit.engine.statistics._base import At, Shortcut, Statistic, finished
 
-__all__ = ["At", "Rows", "Shortcut", "Statistic", "finished"]
+__all__ = ["At", "Shortcut", "Statistic", "finished"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import prod
 from types import EllipsisType
 from typing import Any, Literal, NamedTuple
 
@@ -35,32 +34,6 @@ class At:
         return replace(self, parameter=self.parameter[rows], vectors={k: v[rows] for k, v in self.vectors.items()})
 
 
-@dataclass(frozen=True)
-class Rows:
-    """g_n that touches few rows of its parameter: their values; all other elements are zero."""
-
-    shape: tuple[int, ...]
-    samples: int
-    sample: Tensor  # [M], no pair of sample and row twice
-    index: Tensor  # [M]
-    value: Tensor  # [M, E]
-
-    @classmethod
-    def of(cls, form: Indexed) -> "Rows":
-        """The entries of a form, those of the same sample and row added up."""
-        same = form.coalesce()
-        return cls(form.shape, form.samples, same.sample, same.index, same.value)
-
-    @property
-    def zeros(self) -> int:
-        """Elements of all g_n that are in no row."""
-        return self.samples * prod(self.shape) - self.value.numel()
-
-    def beside(self, tensor: Tensor) -> Tensor:
-        """The rows of a tensor of the parameter's shape: [M, E]."""
-        return tensor.reshape(self.shape[0], -1)[self.index]
-
-
 class Shortcut(NamedTuple):
     """An exact identity on the factors of a form, with the multiplications that it takes."""
 
@@ -88,7 +61,7 @@ class Statistic:
     chunk: Callable[[Tensor, At], Tensor] = field(compare=False)
     arguments: tuple[Any, ...] = ()
     join: Callable[[Tensor, Tensor], Tensor] = field(default=torch.add, compare=False)
-    rows: Callable[[Rows, At], Tensor] | None = field(default=None, compare=False)  # the same of few rows
+    rows: Callable[[Indexed, At], Tensor] | None = field(default=None, compare=False)  # the same of coalesced rows
     shortcut: Callable[[AnyForm, At, int], Shortcut | None] = field(default=_never, compare=False)
     stacked: "Stacked | None" = field(default=None, compare=False)  # the chunks of several small parameters at once
     of: "Statistic | None" = None  # what ``finish`` turns into few numbers, once for each parameter

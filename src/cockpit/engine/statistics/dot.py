@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d, conv2d, conv3d
 
-from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
+from cockpit.engine.statistics._base import At, Shortcut, Statistic
 from cockpit.layers.forms import HALF, AnyForm, Convolved, Dense, Factored, Form, Indexed, Summed, wide
 from cockpit.layers.parts import products
 
@@ -19,7 +19,7 @@ def dot(name: str) -> Statistic:
     def chunk(g: Tensor, at: At) -> Tensor:
         return g.reshape(len(g), -1) @ at.vectors[name].reshape(-1).to(g.dtype)
 
-    def rows(rows: Rows, at: At) -> Tensor:
+    def rows(rows: Indexed, at: At) -> Tensor:
         products = (rows.value * rows.beside(at.vectors[name])).sum(1)
         return products.new_zeros(rows.samples).index_add_(0, rows.sample, products)
 
@@ -52,7 +52,7 @@ def _of_part(part: Form, vector: Tensor, elements: int) -> Tensor:
     if isinstance(part, Convolved):
         return _of_convolution(part, vector.to(part.dtype).reshape(part.shape), elements)
     if isinstance(part, Indexed):
-        along = (wide(part.value) * vector.reshape(part.shape[0], -1)[part.index]).sum(1)
+        along = (wide(part.value) * part.beside(vector)).sum(1)
         return along.new_zeros(part.samples).index_add_(0, part.sample, along)
     return wide(part.value).reshape(part.samples, -1) @ vector.to(part.dtype).reshape(-1)
 

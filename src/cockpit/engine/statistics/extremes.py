@@ -6,15 +6,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
-from cockpit.layers.forms import AnyForm, Factored, wide
+from cockpit.engine.statistics._base import At, Shortcut, Statistic
+from cockpit.layers.forms import AnyForm, Factored, Indexed, wide
 
 
 def _chunk(g: Tensor, at: At) -> Tensor:
     return g.abs().amax()
 
 
-def _rows(rows: Rows, at: At) -> Tensor:
+def _rows(rows: Indexed, at: At) -> Tensor:
     return rows.value.abs().amax() if rows.value.numel() else rows.value.new_zeros(())
 
 

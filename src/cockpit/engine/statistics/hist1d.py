@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
+from cockpit.engine.statistics._base import At, Shortcut, Statistic
 from cockpit.engine.statistics.bins import Bins, tally
-from cockpit.layers.forms import AnyForm, Factored, wide
+from cockpit.layers.forms import AnyForm, Factored, Indexed, wide
 
 FEW = 6  # edges inside the range of the values up to which comparing is quicker than looking up
 
@@ -21,7 +21,7 @@ def hist1d(bins: Bins) -> Statistic:
     def chunk(g: Tensor, at: At) -> Tensor:
         return counts(g, bins)
 
-    def rows(rows: Rows, at: At) -> Tensor:
+    def rows(rows: Indexed, at: At) -> Tensor:
         found = counts(rows.value, bins)
         found[bins.near_zero[2]] += rows.zeros
         return found

@@ -4,8 +4,9 @@ from functools import cache
 
 from torch import Tensor
 
-from cockpit.engine.statistics._base import At, Rows, Statistic
+from cockpit.engine.statistics._base import At, Statistic
 from cockpit.engine.statistics.bins import Bins, tally
+from cockpit.layers.forms import Indexed
 
 
 @cache
@@ -20,7 +21,7 @@ def hist2d(gradient: Bins, parameter: Bins) -> Statistic:
     def chunk(g: Tensor, at: At) -> Tensor:
         return counts(g, parameter.index(at.parameter))
 
-    def rows(rows: Rows, at: At) -> Tensor:
+    def rows(rows: Indexed, at: At) -> Tensor:
         beside = parameter.index(at.parameter)
         touched = rows.beside(beside)
         found = counts(rows.value, touched)

@@ -7,7 +7,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from cockpit.engine.statistics._base import At, Place, Rows, Statistic
+from cockpit.engine.statistics._base import At, Place, Statistic
 from cockpit.layers.forms import AnyForm, Convolved, Indexed, Scratch, Summed
 from cockpit.layers.parts import cut, products
 
@@ -31,7 +31,7 @@ def scan(form: AnyForm, wanted: Sequence[Statistic], at: At, elements: int) -> F
     """Every statistic of all g_n of a parameter, with at most so many elements of g_n at a time."""
     found: Found = {}
     if isinstance(form, Indexed):
-        rows = Rows.of(form)
+        rows = form.coalesce()
         found = {s: s.rows(rows, at) for s in wanted if s.rows is not None}
         at.took("touched rows", found)
     quick = _by_shortcuts(form, [s for s in wanted if s not in found], at, elements)

@@ -7,9 +7,9 @@ from math import prod
 import torch
 from torch import Tensor
 
-from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
+from cockpit.engine.statistics._base import At, Shortcut, Statistic
 from cockpit.engine.statistics.lengths import square_rows, sums_well
-from cockpit.layers.forms import AnyForm, Convolved, Factored, Scratch, wide
+from cockpit.layers.forms import AnyForm, Convolved, Factored, Indexed, Scratch, wide
 
 
 def _chunk(g: Tensor, at: At) -> Tensor:
@@ -20,28 +20,26 @@ def _chunk(g: Tensor, at: At) -> Tensor:
     return square_rows(rows).to(g.dtype)
 
 
-def _rows(rows: Rows, at: At) -> Tensor:
+def _rows(rows: Indexed, at: At) -> Tensor:
     return rows.value.new_zeros(rows.samples).index_add_(0, rows.sample, rows.value.square().sum(1))
 
 
 def _inner_products(form: AnyForm, at: At, elements: int) -> Shortcut | None:
     """sum over pairs of positions of (row_t . row_s) (col_t . col_s)."""
     if isinstance(form, Factored):
-        positions, sizes = form.row.shape[2], form.row.shape[3] + form.col.shape[3]
+        groups, positions, sizes = *form.row.shape[1:3], form.row.shape[3] + form.col.shape[3]
     elif isinstance(form, Convolved):
-        positions, sizes = form.positions, form.shape[0] // form.groups + prod(form.shape[1:])
+        groups, positions, sizes = form.groups, form.positions, form.shape[0] // form.groups + prod(form.shape[1:])
     else:
         return None
-    groups = form.row.shape[1] if isinstance(form, Factored) else form.groups
-    return Shortcut(form.samples * groups * positions**2 * sizes, partial(_compute, form, elements))
+    operations = form.samples * groups * positions**2 * sizes
+    return Shortcut(operations, partial(_compute, form, groups, positions, elements))
 
 
-def _compute(form: Factored | Convolved, elements: int) -> Tensor:
-    if isinstance(form, Factored) and form.row.shape[2] == 1:
+def _compute(form: Factored | Convolved, groups: int, positions: int, elements: int) -> Tensor:
+    if isinstance(form, Factored) and positions == 1:
         norms = wide(form.row).square().sum(3) * wide(form.col).square().sum(3)
         return norms.sum((1, 2)) * form.factor**2
-    positions = form.row.shape[2] if isinstance(form, Factored) else form.positions
-    groups = form.row.shape[1] if isinstance(form, Factored) else form.groups
     step, scratch = max(1, elements // max(1, groups * positions**2, form.size)), Scratch()
     parts = []
     for begin in range(0, form.samples, step):

@@ -7,15 +7,15 @@ from math import prod
 import torch
 from torch import Tensor
 
-from cockpit.engine.statistics._base import At, Rows, Shortcut, Statistic
-from cockpit.layers.forms import AnyForm, Factored, wide
+from cockpit.engine.statistics._base import At, Shortcut, Statistic
+from cockpit.layers.forms import AnyForm, Factored, Indexed, wide
 
 
 def _chunk(g: Tensor, at: At) -> Tensor:
     return g.square().sum(0)
 
 
-def _rows(rows: Rows, at: At) -> Tensor:
+def _rows(rows: Indexed, at: At) -> Tensor:
     summed = rows.value.new_zeros(rows.shape[0], rows.value.shape[1])
     return summed.index_add_(0, rows.index, rows.value.square()).reshape(rows.shape)
 

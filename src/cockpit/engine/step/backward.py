@@ -126,15 +126,10 @@ class Backward:
                     for _, call in self.seen.calls:
                         self.samples.of_loss(call)
                     self._of_graph = shares.read(self.samples, roots, seeds, self.parameters)
-                self._explain(self.samples)
-
-    def _explain(self, samples: Samples) -> None:
-        found = self.found
-        if not self._asked:
-            return
-        uses = samples.uses()
-        found.coupled, found.uncovered, found.regularised = uses.coupled, uses.uncovered, uses.regularised
-        self._walk = Walk(uses, self._ready, self.fault)
+                if self._asked:
+                    uses, found = self.samples.uses(), self.found
+                    found.coupled, found.uncovered, found.regularised = uses.coupled, uses.uncovered, uses.regularised
+                    self._walk = Walk(uses, self._ready, self.fault)
 
     def second_order(
         self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None], key: int, accumulated: bool
