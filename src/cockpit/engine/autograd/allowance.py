@@ -92,7 +92,8 @@ class Allowance:
         """Whether there is room for these factors; they count as held, so that after a refusal others follow."""
         size, like = sum(tensor.nbytes for tensor in tensors), tensors[0]
         asked = self.limit is not None or not on_gpu(like) or size >= SMALL
-        if asked and not self._crowded and size > (unused := self._unused(like)):
+        spare = int(self.share * self._peak)  # for chunks, and what training takes before it lets go of more
+        if asked and not self._crowded and size > (unused := self._unused(like) - spare):
             self._crowded, self._room = True, self.held + max(0, unused)
         self.held += size
         return not self._crowded
