@@ -38,12 +38,6 @@ def test_what_does_not_fit_is_refused_and_fewer_samples_follow() -> None:
     assert allowance.choose(10, kept=False) is None  # what need not be kept is not limited by it
 
 
-def test_time_limits_samples() -> None:
-    allowance = Allowance(seconds=0.01)
-    allowance.spent(100, 0.05)
-    assert len(allowance.choose(100, kept=False)) == 20  # type: ignore[arg-type]
-
-
 def test_a_device_without_memory_halves_it() -> None:
     allowance = Allowance(limit=4000)
     allowance.halve(torch.zeros(1))

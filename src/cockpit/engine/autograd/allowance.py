@@ -1,4 +1,4 @@
-"""What a tracked step may take: memory, samples, time. Everything that depends on them asks here.
+"""What a tracked step may take: memory and samples. Everything that depends on them asks here.
 
 At every moment, training and tracking together stay below the peak of training alone and ``share`` of it more, or
 ``LEAST`` bytes more where that is less; and tracking takes at most half of what was free. On a GPU this is asked just
@@ -27,7 +27,6 @@ class Allowance:
 
     limit: int | None = None  # bytes for chunks, and for factors that are kept; None: by the device
     samples: int | None = None  # of a batch, whose individual gradients are taken; None: as many as fit
-    seconds: float | None = None  # for the statistics of a step
     seed: int = 0
     share: float = SHARE
     standing: int = field(default=0, init=False)  # bytes of ours that stay on the device from step to step
@@ -38,7 +37,6 @@ class Allowance:
     _room: int | None = field(default=None, init=False)  # bytes for factors, where they did not fit
     _crowded: bool = field(default=False, init=False)  # they did not fit in this step
     _needed: float = field(default=0.0, init=False)  # bytes for each sample, of the last steps
-    _pace: float = field(default=0.0, init=False)  # seconds for each sample
     _drawn: int = field(default=0, init=False)
 
     def begin(self) -> None:
@@ -79,8 +77,6 @@ class Allowance:
         most = samples if self.samples is None else min(samples, self.samples)
         if kept and self._room is not None and self._needed:
             most = min(most, max(2, int(self._room / self._needed)))
-        if self.seconds is not None and self._pace:
-            most = min(most, int(self.seconds / self._pace))
         most = max(1, most)
         if most >= samples:
             return None
@@ -97,11 +93,6 @@ class Allowance:
             self._crowded, self._room = True, self.held + max(0, unused)
         self.held += size
         return not self._crowded
-
-    def spent(self, samples: int, seconds: float) -> None:
-        """Statistics of so many samples took their time."""
-        if samples:
-            self._pace = seconds / samples
 
     def halve(self, like: Tensor) -> None:
         """The device ran out of memory."""

@@ -51,7 +51,6 @@ class Pass:
     origin: tuple[object, ...] = ()  # the forward calls it goes back to
     chosen: Tensor | None = None  # samples whose individual gradients were taken; None: all
     kept: Tensor | None = None  # samples whose contributions are kept in ``forms``; None: all
-    seconds: float = 0.0  # that statistics took
     numbers: dict[str, dict[Need, Tensor]] = field(default_factory=dict)  # of each parameter, where B was known
     forms: dict[str, AnyForm] = field(default_factory=dict)  # kept until the step is over; with the loss scale
     terms: Vectors = field(default_factory=dict)  # of gradients, that no sample contributed
@@ -225,11 +224,10 @@ class Backward:
 
     def _take(self, name: str, form: AnyForm, data: Tensor, reduction: Reduction) -> None:
         """Take the numbers of a parameter."""
-        begin, found = time.perf_counter(), self.found
+        found = self.found
         scaled = scale(_some(form, found.chosen), found.samples / self.scale)
         mean = data.to(form.dtype) if self.scale == 1 else data.to(form.dtype) / self.scale
         found.numbers[name] = reduction.of(name, [scaled], self.parameters[name], mean, found.samples)
-        found.seconds += time.perf_counter() - begin
 
     def _wait(self, name: str, value: Tensor, data: Tensor) -> None:
         """Put a small parameter aside until there are more of its shape."""
@@ -240,7 +238,7 @@ class Backward:
 
     def _take_together(self, group: list[tuple[str, Tensor, Tensor]]) -> None:
         """Take the numbers of small parameters of one shape."""
-        begin, found, reduction = time.perf_counter(), self.found, self._reduction
+        found, reduction = self.found, self._reduction
         assert reduction is not None
         names, values, arrived = zip(*group, strict=True)
         group.clear()
@@ -259,7 +257,6 @@ class Backward:
             raise
         except Exception as error:
             found.uncovered |= dict.fromkeys(names, why(error))
-        found.seconds += time.perf_counter() - begin
 
     def _keep(self, name: str, form: AnyForm, data: Tensor) -> None:
         """Keep what samples contributed until the step is over."""
@@ -308,7 +305,6 @@ class Backward:
         reduction = self._reduction or self._guess
         if reduction is not None:
             found.elements = reduction.kept
-            self.settings.allowance.spent(found.seen, found.seconds)
         allowance = self.settings.allowance
         allowance.leave(next(iter(self.parameters.values()), found.loss), found.held if self._lasting else 0)
         return found
