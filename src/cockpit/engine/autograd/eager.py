@@ -64,18 +64,15 @@ def draws_others(model: nn.Module) -> bool:
     if utils is None or not (utils.counters["inductor"] if known else is_compiled(model)):
         return False
     rates = [r for m in model.modules() if m.training for name, r in vars(m).items() if _is_rate(m, name)]
-    return any(isinstance(rate, float) and rate > 0 for rate in rates) and not _as_eager()
+    if not any(isinstance(rate, float) and rate > 0 for rate in rates):
+        return False
+    from torch._inductor import config  # which can be told to draw them as eager code does
+
+    return not config.fallback_random
 
 
 def _is_rate(module: nn.Module, name: str) -> bool:
     return "dropout" in name or (name == "p" and "Dropout" in type(module).__name__)
-
-
-def _as_eager() -> bool:
-    """Whether Inductor was told to draw random numbers as eager code does."""
-    from torch._inductor import config
-
-    return bool(config.fallback_random)
 
 
 def full_precision(device: str) -> AbstractContextManager[Any]:

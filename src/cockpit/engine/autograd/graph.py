@@ -48,8 +48,7 @@ def shapes(node: Node) -> list[tuple[int, ...]]:
 def operand_shape(node: Node, slot: int) -> tuple[int, ...]:
     """Shape of an operand that is a result itself."""
     operand, output = node.next_functions[slot]
-    shape: tuple[int, ...] = shapes(operand)[output]
-    return shape
+    return shapes(operand)[output]
 
 
 def run_backward(node: Node, grads: Iterable[Tensor | None]) -> Sequence[Tensor | None]:

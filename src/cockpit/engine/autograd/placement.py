@@ -45,19 +45,15 @@ class Source(Result):
 
     def gather(self, tensor: Tensor) -> Tensor:
         """Samples first: [..., *shape] -> [..., N, C]."""
-        lead, (samples, inner) = tensor.shape[: tensor.dim() - len(self.shape)], self._parts
-        split = tensor.reshape(*lead, self.size // inner, samples, inner)
-        return split.transpose(-3, -2).reshape(*lead, samples, self.size)
+        lead, at = tensor.shape[: tensor.dim() - len(self.shape)], self.layout
+        split = tensor.reshape(*lead, self.size // at.inner, at.samples, at.inner)
+        return split.transpose(-3, -2).reshape(*lead, at.samples, self.size)
 
     def spread(self, rows: Tensor) -> Tensor:
         """Undo :meth:`gather`, in the precision of the result."""
-        lead, (samples, inner) = rows.shape[:-2], self._parts
-        split = rows.reshape(*lead, samples, self.size // inner, inner).transpose(-3, -2)
+        lead, at = rows.shape[:-2], self.layout
+        split = rows.reshape(*lead, at.samples, self.size // at.inner, at.inner).transpose(-3, -2)
         return split.reshape(*lead, *self.shape).to(self.dtype)
-
-    @property
-    def _parts(self) -> tuple[int, int]:
-        return self.layout.samples, self.layout.inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +86,8 @@ def ask(
     for place in open_places:
         options = candidates(shapes(place[0])[place[1]], samples, preferred)
         if place not in plain:  # no way leads there from the sources
-            answers[place] = _unreached(place, place[0] in beyond, samples, sources, preferred)
+            if place[0] in beyond:  # but it is computed from them: a parameter of the loss itself
+                answers[place] = Answer(place_above(Result.at(*place), samples, sources, preferred), False)
         elif samples == 1:
             answers[place] = Answer(options[0], False)
         else:
@@ -114,13 +111,6 @@ def _chosen(
     return Answer(fitting[0] if fitting else None, len(fitting) <= 1)
 
 
-def _unreached(place: Place, beyond: bool, samples: int, sources: Sequence[Source], preferred: int) -> Answer:
-    """A result that has nothing to do with the sources, or is computed from them (a parameter of the loss itself)."""
-    if not beyond:
-        return Answer(None, True)
-    return Answer(place_above(Result.at(*place), samples, sources, preferred), False)
-
-
 def _misfit(plain: Tensor, weighted: Tensor, factors: Tensor) -> float:
     off = (plain * factors.to(plain) - weighted).abs().max()
     return float(off) / max(float(weighted.max()), 1e-300)
@@ -135,16 +125,13 @@ class _Probe:
         self._places, self._samples, self._sources, self._preferred = places, samples, sources, preferred
         nodes = {node for node, _ in places}
         below = graph.above(nodes)  # a place that another one is below needs no question of its own
-        lowest = [node for node in nodes if node not in below]
-        self._lowest = [place for place in places if place[0] in set(lowest)]
+        self._lowest = [place for place in places if place[0] not in below]
         self._passed = [node for node in nodes if node in below]
         self.dtypes = {(node, out): node._input_metadata[out].dtype for node, out in places}
 
     def send(self, weights: Tensor) -> dict[Place, Sums]:
         """Sums of what arrives, for every place that is reached."""
         arrived: dict[Place, Sums] = {}
-        if not self._sources:
-            return arrived
         handles = [node.register_prehook(partial(self._arrive, arrived, node)) for node in self._passed]
         seeds = [self._seed(source, weights) for source in self._sources]
         try:

@@ -49,19 +49,12 @@ def of_operand(node: Any, slot: int, grads: Grads, layouts: Layouts) -> Form:
 
 
 def _generic(node: Any, slot: int, shape: tuple[int, ...], grads: Grads, layouts: Layouts) -> Form:
-    samples = next(layout.samples for layout in layouts if layout is not None)
+    samples, pairs = next(at.samples for at in layouts if at is not None), list(zip(grads, layouts, strict=True))
     _check_size(samples, shape)
-    if any(grad is not None and layout is None for grad, layout in zip(grads, layouts, strict=True)):
+    if any(grad is not None and at is None for grad, at in pairs):
         raise Undefined(f"{node.name()} mixes results with and without samples")
-    return _one_by_one(
-        node,
-        slot,
-        shape,
-        (
-            [None if g is None or at is None else at.mask(g, n) for g, at in zip(grads, layouts, strict=True)]
-            for n in range(samples)
-        ),
-    )
+    each = ([None if g is None or at is None else at.mask(g, n) for g, at in pairs] for n in range(samples))
+    return _one_by_one(node, slot, shape, each)
 
 
 def _one_by_one(node: Any, slot: int, shape: tuple[int, ...], given: Iterable[list[Tensor | None]]) -> Form:

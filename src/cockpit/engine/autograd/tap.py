@@ -3,15 +3,15 @@
 ``Tensor.backward`` calls ``torch.autograd.backward``; while a model is watched that name points here. So the loss that
 is really backpropagated is known, work can be done on its graph before it is freed, and the moment when the gradients
 are complete, before the user clips them, is simply the return of the call. One wrapper serves all listeners, and those
-who only take the loss of every step; all of
-them prepare before any of them places hooks, so that none sees the other's work. Trainings in several threads do not
-see each other: whether a pass is nested is known for each thread, and a listener says which passes concern it.
+who only take the loss of every step; all of them prepare before any of them places hooks, so that none sees the other's
+work. Trainings in several threads do not see each other: whether a pass is nested is known for each thread, and a
+listener says which passes concern it.
 """
 
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -111,7 +111,8 @@ def _tapped(
         wishes = [listener.attach() for listener in listeners]
         if any(wishes):
             retain_graph = True
-        with _this_thread() if listeners and all(listener.alone() for listener in listeners) else _NOWHERE:
+        alone = listeners and all(listener.alone() for listener in listeners)
+        with torch.autograd.set_multithreading_enabled(False) if alone else _NOWHERE:  # on this thread
             original(tensors, grad_tensors, retain_graph, *args, **kwargs)
     finally:
         _here.running = False
@@ -127,15 +128,8 @@ def _tapped(
 uncompiled(_tapped)
 
 
-def _this_thread() -> AbstractContextManager[Any]:
-    """Run on this thread: handing Python over to another one and back costs more than a small net."""
-    return torch.autograd.set_multithreading_enabled(False)
-
-
 def _roots(tensors: Any, grads: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]] | None:
     """What is backpropagated; None where torch itself will say what is wrong with it."""
-    if grads is None and isinstance(tensors, Tensor):
-        return (tensors,), (None,)
     roots = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors) if isinstance(tensors, list | tuple) else ()
     if grads is None or isinstance(grads, Tensor):
         seeds = (grads,) if isinstance(grads, Tensor) else (None,) * len(roots)

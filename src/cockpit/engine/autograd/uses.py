@@ -82,7 +82,7 @@ def find_uses(graph: Graph, parameters: Mapping[str, Tensor], samples: int, aski
     for name, parameter in parameters.items():
         if id(parameter) in graph.leaves:
             uses.names[graph.leaves[id(parameter)]] = name
-    inside, unasked = _parameters_side(graph, uses, asking)
+    inside = _parameters_side(graph, uses, asking)
     for node in uses.layouts:
         behind = [slot for slot, (operand, _) in enumerate(node.next_functions) if operand in inside]
         if behind and any(uses.layouts[node]):
@@ -91,9 +91,7 @@ def find_uses(graph: Graph, parameters: Mapping[str, Tensor], samples: int, aski
     proof = _Proof(graph, inside)
     for end in [*uses.names, *uses.carriers]:
         for user, slot, _ in graph.users.get(end, ()):
-            if user in unasked:
-                uses.uncovered.update(dict.fromkeys(uses.under(end), NO_SAMPLES))
-            elif user not in uses.edges and user not in uses.carriers:
+            if user not in uses.edges and user not in uses.carriers:
                 if proof.alone(user):
                     uses.terms.setdefault(user, []).append(slot)
                     uses.regularised |= uses.under(end)
@@ -123,11 +121,11 @@ def first_operations(graph: Graph, parameters: Mapping[str, Tensor]) -> list[Pla
     return list(found)
 
 
-def _parameters_side(graph: Graph, uses: Uses, asking: Asking) -> tuple[set[Node], set[Node]]:
-    """Nodes whose results hang on parameters and on no sample, and those of which that was not found out."""
-    inside, pending, unasked = set(uses.names), list(uses.names), set[Node]()
+def _parameters_side(graph: Graph, uses: Uses, asking: Asking) -> set[Node]:
+    """Nodes whose results hang on parameters and on no sample; where samples are in others goes to ``uses.layouts``."""
+    inside, pending = set(uses.names), list(uses.names)
     for _ in range(ROUNDS):
-        unasked = set()
+        unasked = set[Node]()
         while pending:
             for user, _, _ in graph.users.get(pending.pop(), ()):
                 if user in inside or user in uses.layouts:
@@ -149,8 +147,7 @@ def _parameters_side(graph: Graph, uses: Uses, asking: Asking) -> tuple[set[Node
             else:
                 inside.add(node)
                 pending.append(node)
-        unasked = set()
-    return inside, unasked
+    return inside
 
 
 def _mark_carriers(uses: Uses, inside: set[Node]) -> None:
@@ -167,7 +164,7 @@ class _Proof:
     """Proves that what arrives at a parameter through a node hangs on parameters alone."""
 
     def __init__(self, graph: Graph, inside: set[Node]) -> None:
-        self._graph, self._inside = graph, inside
+        self._inside = inside
         self._pure: dict[Node, bool] = {}
         self._free: dict[Node, bool] = {}
         for node in graph.upwards:
