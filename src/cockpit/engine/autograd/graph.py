@@ -48,7 +48,8 @@ def shapes(node: Node) -> list[tuple[int, ...]]:
 def operand_shape(node: Node, slot: int) -> tuple[int, ...]:
     """Shape of an operand that is a result itself."""
     operand, output = node.next_functions[slot]
-    return shapes(operand)[output]
+    shape: tuple[int, ...] = shapes(operand)[output]
+    return shape
 
 
 def run_backward(node: Node, grads: Iterable[Tensor | None]) -> Sequence[Tensor | None]:

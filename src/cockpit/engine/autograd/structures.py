@@ -33,7 +33,7 @@ class Known:
         placed = {
             at[node]: tuple(kept(node, out, shape) for out, shape in enumerate(shapes(node))) for node in uses.layouts
         }
-        return cls(_moved(uses, at, {}), placed)
+        return cls(_moved(uses, uses.samples, at, {}), placed)
 
     def again(self, graph: Graph, samples: int) -> Uses | None:
         """The same in another graph of the structure; None where results have become other ones."""
@@ -46,18 +46,16 @@ class Known:
                     return None
                 here.append(layout)
             layouts[node] = tuple(here)
-        uses = _moved(self.uses, nodes, layouts)
-        uses.samples = samples
-        return uses
+        return _moved(self.uses, samples, nodes, layouts)
 
 
-def _moved(uses: Uses, to: Any, layouts: dict[Any, tuple[Layout | None, ...]]) -> Uses:
+def _moved(uses: Uses, samples: int, to: Any, layouts: dict[Any, tuple[Layout | None, ...]]) -> Uses:
     def slots(given: Slots) -> Slots:
         return {to[node]: list(operands) for node, operands in given.items()}
 
     names = {to[node]: name for node, name in uses.names.items()}
     edges, carriers, terms = slots(uses.edges), slots(uses.carriers), slots(uses.terms)
-    found = Uses(uses.samples, names, edges, carriers, terms, layouts, dict(uses.uncovered), uses.coupled)
+    found = Uses(samples, names, edges, carriers, terms, layouts, dict(uses.uncovered), uses.coupled)
     found.regularised = set(uses.regularised)
     return found
 

@@ -41,10 +41,6 @@ class Shortcut(NamedTuple):
     compute: Callable[[], Tensor]
 
 
-def _never(form: AnyForm, at: At, elements: int) -> Shortcut | None:
-    return None
-
-
 Stacked = Callable[[Tensor, Mapping[str, Tensor]], Tensor]  # [P, n, D] and vectors [P, D] -> [P, ...]
 
 
@@ -62,7 +58,7 @@ class Statistic:
     arguments: tuple[Any, ...] = ()
     join: Callable[[Tensor, Tensor], Tensor] = field(default=torch.add, compare=False)
     rows: Callable[[Indexed, At], Tensor] | None = field(default=None, compare=False)  # the same of coalesced rows
-    shortcut: Callable[[AnyForm, At, int], Shortcut | None] = field(default=_never, compare=False)
+    shortcut: Callable[[AnyForm, At, int], Shortcut | None] = field(default=lambda *_: None, compare=False)
     stacked: "Stacked | None" = field(default=None, compare=False)  # the chunks of several small parameters at once
     of: "Statistic | None" = None  # what ``finish`` turns into few numbers, once for each parameter
     finish: Callable[[Tensor, At], Tensor] | None = field(default=None, compare=False)

@@ -20,8 +20,7 @@ def dot(name: str) -> Statistic:
         return g.reshape(len(g), -1) @ at.vectors[name].reshape(-1).to(g.dtype)
 
     def rows(rows: Indexed, at: At) -> Tensor:
-        products = (rows.value * rows.beside(at.vectors[name])).sum(1)
-        return products.new_zeros(rows.samples).index_add_(0, rows.sample, products)
+        return _of_part(rows, at.vectors[name], 0)
 
     def through_factors(form: AnyForm, at: At, elements: int) -> Shortcut | None:
         """What the operation makes of the vector, times the gradient of its result; uses add up."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cockpit.engine.statistics._base import At, Place, Statistic
-from cockpit.layers.forms import AnyForm, Convolved, Indexed, Scratch, Summed
+from cockpit.layers.forms import AnyForm, Indexed, Scratch
 from cockpit.layers.parts import cut, products
 
 FEW_ROWS = 64  # rows of a parameter, of all samples at once, that are worth a chunk
@@ -72,11 +72,10 @@ def _by_shortcuts(form: AnyForm, bases: Sequence[Statistic], at: At, elements: i
 
 def tiles(form: AnyForm, elements: int) -> Iterator[tuple[slice, Place, Tensor]]:
     """All of g_n, so many elements at a time: samples, rows of the parameter, and g [n, *rows]; it is overwritten."""
-    size = _size(form)
-    if size <= elements or not form.shape:
-        yield from _whole(form, max(1, elements // max(1, size)), ...)
+    if form.size <= elements or not form.shape:
+        yield from _whole(form, max(1, elements // max(1, form.size)), ...)
         return
-    rows, inner = form.shape[0], max(1, size // form.shape[0])
+    rows, inner = form.shape[0], max(1, form.size // form.shape[0])
     together = form.samples if form.samples * inner * FEW_ROWS <= elements else 1
     step = max(1, elements // (inner * together))
     for begin in range(0, rows, step):
@@ -93,13 +92,6 @@ def _whole(form: AnyForm, step: int, place: Place) -> Iterator[tuple[slice, Plac
     for begin in range(0, form.samples, step):
         n = slice(begin, min(begin + step, form.samples))
         yield n, place, form.form(n.start, n.stop, scratch)
-
-
-def _size(form: AnyForm) -> int:
-    """Numbers that forming one g_n makes."""
-    if isinstance(form, Summed):
-        return sum(_size(part) for part in form.parts)
-    return form.size if isinstance(form, Convolved) else prod(form.shape)
 
 
 def _join(found: Found, s: Statistic, part: Tensor, form: AnyForm, n: slice, place: Place) -> None:

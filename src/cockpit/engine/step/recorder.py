@@ -18,7 +18,7 @@ from cockpit.engine.step.backward import Backward, Pass
 from cockpit.engine.step.prepared import NOTHING_SEEN
 from cockpit.engine.step.reduction import Vectors
 from cockpit.engine.step.settings import Settings
-from cockpit.layers.forms import AnyForm, joined
+from cockpit.layers.forms import joined
 
 CAREFUL = 8  # steps after one of several passes, in which contributions are kept until the step is over
 SECOND_PASS = "a second backward pass came unexpectedly; the next step is measured with it"
@@ -136,10 +136,8 @@ class Recorder:
     def _begin(self, roots: tuple[Tensor, ...], seeds: tuple[Tensor | None, ...]) -> Backward | None:
         known = {id(parameter) for parameter in self.parameters.values()}
         graph = Graph([root.grad_fn for root in roots if root.grad_fn is not None], known)
-        ours = any(id(parameter) in graph.leaves for parameter in self.parameters.values())
-        if not ours and not graph.checkpointed():
-            return None
-        if not self._belongs(graph):
+        ours = not known.isdisjoint(graph.leaves) or graph.checkpointed()
+        if not ours or not self._belongs(graph):
             return None
         self.loss_scale, self.root = self.settings.scale.of(roots[0]), roots[0]
         notes = noted(self._keys[0], graph, self._noted), noted(self._keys[1], graph, self._noted)
@@ -238,10 +236,8 @@ def _apart(parameter: Tensor) -> bool:
 def _join(known: Pass, new: Pass) -> None:
     """Add a second backward pass over the same forward call: the same samples, not more of them."""
     known.loss = known.loss + new.loss
-    forms: dict[str, AnyForm] = dict(new.forms)
-    for name, form in known.forms.items():
-        forms[name] = joined(form, forms[name]) if name in forms else form
-    known.forms = forms
+    for name, form in new.forms.items():
+        known.forms[name] = joined(known.forms[name], form) if name in known.forms else form
     for mine, other in ((known.terms, new.terms), (known.off, new.off)):
         for name, tensor in other.items():
             mine[name] = mine[name] + tensor if name in mine else tensor
