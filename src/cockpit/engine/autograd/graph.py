@@ -146,11 +146,8 @@ class Graph:
     @cached_property
     def half(self) -> torch.dtype | None:
         """Half precision anywhere in the graph."""
-        for node in self.nodes:
-            for meta in node._input_metadata:
-                if meta.dtype in (torch.float16, torch.bfloat16):
-                    return meta.dtype  # type: ignore[no-any-return]
-        return None
+        dtypes = (meta.dtype for node in self.nodes for meta in node._input_metadata)
+        return next((dtype for dtype in dtypes if dtype in (torch.float16, torch.bfloat16)), None)
 
     def __contains__(self, node: Node) -> bool:
         return node in self.nodes

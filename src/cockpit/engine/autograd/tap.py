@@ -122,7 +122,6 @@ def _tapped(
         done()
     for listener in listeners:
         listener.after()
-    return None
 
 
 uncompiled(_tapped)

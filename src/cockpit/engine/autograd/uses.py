@@ -202,6 +202,5 @@ def _small_constant(node: Node, slot: int) -> bool:
     """Whether an operand that is no result is surely a single number."""
     if family(node) in UNSEEN:
         return False
-    name = "_saved_other" if slot else "_saved_self"
-    saved = getattr(node, name, None)
+    saved = getattr(node, "_saved_other" if slot else "_saved_self", None)
     return saved is None or (isinstance(saved, torch.Tensor) and saved.numel() == 1)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -316,12 +316,9 @@ def _some(form: AnyForm, chosen: Tensor | None) -> AnyForm:
 
 def mean_of(estimates: list[Vectors], loss_scale: float) -> Vectors:
     """Mean of several estimates, without the loss scale."""
-    first, *others = estimates
-    mean = dict(first)
-    for other in others:
-        mean = {name: mean[name] + other[name] for name in mean}
+    total = {name: reduce(torch.add, [vectors[name] for vectors in estimates]) for name in estimates[0]}
     factor = loss_scale * len(estimates)
-    return mean if factor == 1 else {name: vector / factor for name, vector in mean.items()}
+    return total if factor == 1 else {name: vector / factor for name, vector in total.items()}
 
 
 def backpropagated(roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> Tensor:
