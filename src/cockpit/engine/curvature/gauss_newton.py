@@ -52,7 +52,6 @@ class GaussNewton:
 
     def __init__(self, factor: Factor, network: Network, memory: Memory) -> None:
         self._factor, self._net, self._memory = factor, network, memory
-        self._columns: Columns | None = None
 
     @property
     def large(self) -> bool:
@@ -62,9 +61,7 @@ class GaussNewton:
     @torch.no_grad()
     def diagonal(self) -> Vectors:
         """Exact: the squares of all columns, summed."""
-        if self._columns is None:
-            self._columns = self._factor.columns()
-        columns = self._columns
+        columns = self._factor.columns()
         if self._net.uses.coupled:
             return self._coupled_diagonal(columns)
         sender = self._sender(columns.targets)
@@ -104,16 +101,12 @@ class GaussNewton:
     def _send(self, sender: Sender, seeds: list[Tensor], signs: Tensor | None, squares: Squares) -> None:
         """Add the squares of some columns."""
         if self._trusted(sender, seeds):
-            squares.begin(signs)
-            for node, grads in sender(seeds):
-                squares.add(node, grads)
-            squares.end()
+            squares.add(sender(seeds), signs)
             return
         for column in range(len(seeds[0])):
-            squares.begin(None if signs is None else signs[column : column + 1])
-            for node, grads in sender.by_autograd([seed[column : column + 1] for seed in seeds]):
-                squares.add(node, grads)
-            squares.end()
+            alone = slice(column, column + 1)
+            arriving = sender.by_autograd([seed[alone] for seed in seeds])
+            squares.add(arriving, None if signs is None else signs[alone])
 
     def _trusted(self, sender: Sender, seeds: list[Tensor]) -> bool:
         """Whether columns arrive as autograd would send them: tried once for each structure of the graph.
