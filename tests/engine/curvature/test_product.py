@@ -10,7 +10,7 @@ from tests.engine.curvature.nets import LABELS, LOSSES, NETS, Apply, C, N, prepa
 from torch import Tensor, nn
 
 from cockpit.core.errors import Undefined
-from cockpit.engine.curvature.estimates import hessian_diagonal, hutchinson
+from cockpit.engine.curvature.product import hessian_diagonal, hutchinson
 
 
 def product_of_units(given: Curved) -> Tensor:

@@ -11,10 +11,9 @@ from cockpit.core.errors import Undefined, why
 from cockpit.engine.autograd.eager import full_precision
 from cockpit.engine.autograd.graph import Node
 from cockpit.engine.curvature import lanczos
-from cockpit.engine.curvature.estimates import hessian_diagonal, hutchinson
 from cockpit.engine.curvature.gauss_newton import GaussNewton, Memory, Network
 from cockpit.engine.curvature.loss_hessian import Loss
-from cockpit.engine.curvature.product import HessianProduct, Vectors
+from cockpit.engine.curvature.product import HessianProduct, Vectors, hessian_diagonal, hutchinson
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
 from cockpit.layers.forms import wide_type
 from cockpit.layers.layout import Layout
