@@ -18,10 +18,11 @@ from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.pull import COMPILED
 from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
 from cockpit.engine.autograd.walk import Contribution, Walk
+from cockpit.engine.curvature import second_order as curvature
 from cockpit.engine.curvature.second_order import Curvature
 from cockpit.engine.needs import LINE, LOSSES, Diagonal, Need, per_sample
 from cockpit.engine.statistics.together import AT_ONCE, SMALL
-from cockpit.engine.step import curvature, shares
+from cockpit.engine.step import shares
 from cockpit.engine.step.reduction import Reduction, Vectors
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, Dense, scale, wide
