@@ -64,8 +64,8 @@ class GaussNewton:
         columns = self._factor.columns()
         if self._net.uses.coupled:
             return self._coupled_diagonal(columns)
-        sender = self._sender(columns.targets)
-        squares, count = self._squares(sender), len(columns)
+        sender, squares = self._way(columns.targets)
+        count = len(columns)
         step = max(1, -(-count // -(-count // max(1, self._room(sender) // sender.largest)))) if count else 1
         for begin in range(0, count, step):
             end = min(begin + step, count)
@@ -81,17 +81,16 @@ class GaussNewton:
         estimates = []
         for _ in range(samples):
             targets, seeds = self._factor.mixed(generator)
-            sender = self._sender(targets)
-            squares = self._squares(sender)
+            sender, squares = self._way(targets)
             self._send(sender, seeds, None, squares)
             estimates.append(squares.sums)
         return estimates
 
-    def _sender(self, targets: Sequence[Source]) -> Sender:
-        return Sender([(target.node, target.output) for target in targets], self._net.uses.edges, self._memory.looped)
-
-    def _squares(self, sender: Sender) -> Squares:
-        return Squares(self._net.parameters, self._net.uses, self._room(sender))
+    def _way(self, targets: Sequence[Source]) -> tuple[Sender, Squares]:
+        """What sends columns down from the targets, and what squares them there."""
+        uses, tops = self._net.uses, [(target.node, target.output) for target in targets]
+        sender = Sender(tops, uses.edges, self._memory.looped)
+        return sender, Squares(self._net.parameters, uses, self._room(sender))
 
     def _room(self, sender: Sender) -> int:
         """Bytes that columns may take at once."""

@@ -28,7 +28,7 @@ class HessianProduct:
     """
 
     def __init__(self, loss: Loss, parameters: Mapping[str, Tensor]) -> None:
-        self.parameters, self.products = dict(parameters), 0  # taken so far
+        self.parameters = dict(parameters)
         self._parts = _closed(loss, parameters)
         if self._parts and all(part.certain for part in self._parts):
             raise Undefined(SATURATED)
@@ -49,7 +49,6 @@ class HessianProduct:
 
     def __call__(self, vectors: Vectors) -> Vectors:
         """Return H v."""
-        self.products += 1
         if not self._grads:
             return {name: torch.zeros_like(v) for name, v in vectors.items()}
         directions = list(vectors.values())

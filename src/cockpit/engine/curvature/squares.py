@@ -4,6 +4,7 @@ What arrives at an operation has the columns in front: [K, ...]. A rule of ``lay
 all columns meet the same inputs (linear layers, convolutions), they are squared together.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -28,10 +29,10 @@ class Squares:
         self._parameters, self._layouts, self._room = parameters, uses.layouts, room  # bytes of what is made at once
         self.sums: dict[str, Tensor] = {}  #: over all columns and samples, for each parameter
         self._by_node: dict[Node, list[Path]] = {}
-        self._uses: dict[str, int] = {}
-        for path in uses.paths():
+        paths = uses.paths()
+        self._uses = Counter(path.name for path in paths)
+        for path in paths:
             self._by_node.setdefault(path.node, []).append(path)
-            self._uses[path.name] = self._uses.get(path.name, 0) + 1
 
     def add(self, arriving: Iterable[tuple[Node, Grads]], signs: Tensor | None) -> None:
         """What arrives at operations, of columns with these signs, [K, N]; None: all positive.
