@@ -81,7 +81,7 @@ panels.append(panel([long, short], "alpha"))
 save(args.o, panels, "Same loss, different steps", [("long", BLUE), ("short", ORANGE)])
 verdict(
     {
-        f"the losses on all data differ by at most 5 % of the first: {apart:.2%}": apart <= 0.05,
+        f"the losses on all data differ by at most 5% of the first: {apart:.2%}": apart <= 0.05,
         f"the median Alpha of short steps is -0.4 or less: {alphas[0]:+.2f}": alphas[0] <= -0.4,
         f"the median Alpha of long steps is +0.4 or more: {alphas[1]:+.2f}": alphas[1] >= 0.4,
     }

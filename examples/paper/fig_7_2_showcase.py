@@ -78,12 +78,12 @@ flat, norms = (smooth(net, name)[first : last + 1] for name in ("HessMaxEV", "Gr
 moved, fall = (far.values[last] - far.values[first]) / far.values[-1], 1 - flat[-1] / flat[0]
 plateau, spread = f"on the plateau, steps {far.steps[first]} to {far.steps[last]}", norms.max() / norms.min()
 claims = {
-    f"{plateau}, the loss stays within 1 %, the largest eigenvalue falls by a third: {fall:.0%}": fall >= 1 / 3,
+    f"{plateau}, the loss stays within 1%, the largest eigenvalue falls by a third: {fall:.0%}": fall >= 1 / 3,
     f"there the gradient norm stays within 2 x: {spread:.2f}": spread <= 2,
-    f"there the distance moves by less than 20 % of its last value: {moved:.1%}": moved < 0.2,
+    f"there the distance moves by less than 20% of its last value: {moved:.1%}": moved < 0.2,
     f"gradient norms fall, by 5 or more on the quadratic: {ratios[0]:.1f}": ratios[0] >= 5,
     f"by 3 or more on logistic regression: {ratios[1]:.1f}": ratios[1] >= 3,
     f"and rise on the deep net: by {1 / ratios[2]:.1f}": ratios[2] < 1,
 }
 paper = {f"there the gradient norm stays within 1.5 x: {spread:.2f}": spread <= 1.5}
-verdict(claims, paper | {f"there the distance moves by less than 2 %: {moved:.1%}": moved < 0.02})
+verdict(claims, paper | {f"there the distance moves by less than 2%: {moved:.1%}": moved < 0.02})

@@ -69,7 +69,7 @@ save(args.o, panels, "Same pictures, different gradients", columns=4, size=(170,
 verdict(
     {
         f"on 3c3d the deviation grows by 200 to 500: {growth['3c3d']:.0f}": 200 <= growth["3c3d"] <= 500,
-        f"the outermost bins show it, 1 % or more: {outermost:.1%}": outermost >= 0.01,
+        f"the outermost bins show it, 1% or more: {outermost:.1%}": outermost >= 0.01,
         f"on VGG16 it grows by less: {growth['vgg16']:.0f}": growth["vgg16"] < growth["3c3d"],
     }
 )

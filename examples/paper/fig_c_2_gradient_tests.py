@@ -75,5 +75,5 @@ left = chart("(a) Gradients of mini-batches", rows, layers, "disc: norm test · 
 right = replace(panel([pit.source()], "tests"), title="(b) The instrument, at one mini-batch")
 save(args.o, [left, right], "The gradient tests: how far mini-batches scatter", columns=2, size=(320, 200))
 apart = max(abs(said[name] / true[name] - 1) for name in true)
-claims = {f"what single batches say is within 20 % of the scatter: {apart:.0%}": apart <= 0.2}
+claims = {f"what single batches say is within 20% of the scatter: {apart:.0%}": apart <= 0.2}
 verdict(claims | {f"NormTest² = InnerTest² + OrthoTest², to {gap:.0e}": gap < 1e-3})

@@ -65,8 +65,8 @@ save(args.o, panels, "The noise of SGD lowers the curvature", [("SGD", BLUE), ("
 apart, below, still = loss / gd_loss - 1, 1 - sharpness / gd_sharpness, late.max() / late.min() - 1
 verdict(
     {
-        f"the losses on all data differ by at most 1 %: {abs(apart):.2%}": abs(apart) <= 0.01,
-        f"SGD's largest eigenvalue is 5 % or more below GD's: {below:.1%}": below >= 0.05,
-        f"GD's stays within 0.1 % after step 100: {still:.3%}": still <= 0.001,
+        f"the losses on all data differ by at most 1%: {abs(apart):.2%}": abs(apart) <= 0.01,
+        f"SGD's largest eigenvalue is 5% or more below GD's: {below:.1%}": below >= 0.05,
+        f"GD's stays within 0.1% after step 100: {still:.3%}": still <= 0.001,
     }
 )
