@@ -105,7 +105,7 @@ class Backward:
         try:
             self._find(roots, seeds)
         except Exception as error:
-            self._unknown = self.found.shares = COMPILED if settings.stays_compiled else why(error)
+            self._unknown = self.found.shares = settings.stays_compiled or why(error)
             self.found.problem = self._unknown if self._asked or LOSSES in needs else None
 
     def _find(self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> None:
@@ -222,7 +222,8 @@ class Backward:
             self.settings.allowance.halve(arrived)
             found.problem = NO_MEMORY
         except Exception as error:  # a user's training never breaks because it is watched
-            found.uncovered[name] = why(error)
+            reason = why(error)
+            found.uncovered[name] = (self.settings.stays_compiled or reason) if reason == COMPILED else reason
 
     def _take(self, name: str, form: AnyForm, data: Tensor, reduction: Reduction) -> None:
         """Take the numbers of a parameter."""
