@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from tests.small import watch
 from torch import Tensor, nn
 
+from cockpit.engine.autograd.allowance import Allowance
 from cockpit.tracking.watched import Watch
 
 Step = Callable[[Tensor, Tensor], Any]
@@ -250,3 +251,12 @@ def test_dropout_under_inductor_stays_compiled_unless_it_draws_as_eager_code(
     assert ("stays compiled" in explained) == (not told)
     if not told:
         assert "fallback_random = True" in next(iter(pit.history.reasons()["NormTest"]))
+
+
+def test_compiled_code_stays_compiled_where_the_device_lacks_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Allowance, "roomy", lambda self, like: False)
+    pit = trained(in_place_before, every=1)
+    assert "the device lacks the memory to run compiled code eagerly; use a smaller batch" in pit.explain()
+    assert pit.get_output()[1]["GradNorm"] is not None
+    assert all(row["NormTest"] is None for row in pit.get_output().values())
+    assert trained(plain, every=1).get_output()[1]["NormTest"] is not None

@@ -178,7 +178,8 @@ class LayerContract:
             torch.testing.assert_close(seen.sq_norms()[name], flat.square().sum(1), rtol=1e-8, atol=1e-12)
             mean = flat.mean(0)
             torch.testing.assert_close(seen.dots()[name], flat @ mean, rtol=1e-8, atol=1e-12)
-            torch.testing.assert_close(seen.sum_sq()[name].reshape(-1), flat.square().sum(0), rtol=1e-8, atol=1e-12)
+            sum_sq = seen.elements("sum_sq")[name]
+            torch.testing.assert_close(sum_sq.reshape(-1), flat.square().sum(0), rtol=1e-8, atol=1e-12)
 
     def expected(self, module: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
         """Return individual gradients from a backward pass per sample."""

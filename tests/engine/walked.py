@@ -70,7 +70,7 @@ def one_by_one(model: nn.Module, shares: Sequence[Callable[[], Tensor]]) -> dict
 
 def check(seen: Observation, expected: dict[str, Tensor], rtol: float = 1e-9, atol: float = 1e-12) -> None:
     """Every covered parameter's numbers are those of its individual gradients."""
-    norms, dots, second = seen.sq_norms(), seen.dots(), seen.sum_sq()
+    norms, dots, second = seen.sq_norms(), seen.dots(), seen.elements(SUM_SQ)
     for name in seen.names:
         g = expected[name]
         close = {"rtol": rtol, "atol": atol}

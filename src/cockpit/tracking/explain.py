@@ -9,7 +9,7 @@ from cockpit.core.costs import sentences, steps
 from cockpit.core.ledger import WHOLE, ledger
 from cockpit.core.meter import Meter
 from cockpit.core.record import percent
-from cockpit.engine.autograd.eager import compilations, draws_others, is_compiled
+from cockpit.engine.autograd.eager import compilations, is_compiled
 from cockpit.engine.needs import double_backward
 from cockpit.tracking.coverage import MOST, by_reason
 from cockpit.tracking.tracker import Tracker
@@ -36,9 +36,8 @@ def _what(tracker: Tracker, model: nn.Module | None) -> list[str]:
 def _compiled(tracker: Tracker, model: nn.Module | None) -> list[str]:
     if tracker.settings.compiled == compilations() and not (model is not None and is_compiled(model)):
         return []
-    if model is not None and draws_others(model):
-        remedy = "set torch._inductor.config.fallback_random = True"
-        return [f"Compiled code stays compiled: run eagerly, its dropout would draw other random numbers; {remedy}."]
+    if tracker.settings.stays_compiled:
+        return [f"Compiled code stays compiled on tracked steps: {tracker.settings.stays_compiled}."]
     return ["Compiled code runs eagerly on tracked steps; results are equal to rounding."]
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -244,11 +245,13 @@ class Watch:
                 self._disarm()
             return
         recorder = self._tracker.recorder
-        twice = recorder is not None and double_backward(recorder.needs)
-        eagerly = not eager.draws_others(self._model)
-        self._tracker.settings.stays_compiled = not eagerly
-        if self._armed_for != (twice, eagerly):
-            self._arm(twice, eagerly)
+        settings, twice = self._tracker.settings, recorder is not None and double_backward(recorder.needs)
+        fused = twice or settings.compiled != eager.compilations()
+        roomy = not fused or all(map(settings.allowance.roomy, islice(self._model.parameters(), 1)))
+        settings.stays_compiled = eager.kept_compiled(self._model, settings.compiled, roomy)
+        wanted = twice and roomy, not settings.stays_compiled
+        if self._armed_for != wanted:
+            self._arm(*wanted)
 
     def _arm(self, twice: bool, eagerly: bool) -> None:
         """``twice``: the network is differentiated twice; ``eagerly``: compiled code runs as it is written."""

@@ -101,6 +101,14 @@ def test_small_trainings_may_be_joined_by_64_mib_and_half_of_what_is_free_stays_
     assert ours._unused(like) == MIB
 
 
+def test_a_step_that_may_take_twice_the_memory_needs_it(gpu: dict[str, int]) -> None:
+    like, ours = torch.zeros(1), Allowance()
+    gpu |= {"allocated": GIB, "most_allocated": 4 * GIB, "free": 6 * GIB}
+    assert ours.roomy(like)
+    gpu["free"] = 5 * GIB
+    assert not ours.roomy(like)
+
+
 def test_large_copies_of_the_model_lie_in_the_hosts_memory(gpu: dict[str, int]) -> None:
     like, ours = torch.zeros(1), Allowance()
     assert ours.on_host(300 * MIB, like)

@@ -110,6 +110,10 @@ class Allowance:
         """Whether vectors of so many bytes, which are read once a step, are to lie in the host's memory."""
         return on_gpu(like) and size > max(LEAST, int(self.share * max(self._peak, most_allocated(like))))
 
+    def roomy(self, like: Tensor) -> bool:
+        """Before a step: whether there is room for one that takes twice the memory, as fused code that is not does."""
+        return not on_gpu(like) or free(like) >= 2 * (most_allocated(like) - allocated(like))
+
     def _more(self) -> int:
         return max(int(self.share * self._peak), LEAST)
 

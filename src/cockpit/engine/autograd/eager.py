@@ -9,6 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
+OTHERS = (
+    "compiled code with dropout draws other random numbers if it runs eagerly; "
+    "set torch._inductor.config.fallback_random = True"
+)
 _holders = 0
 _stance: Any = None
 _changing = threading.Lock()
@@ -56,6 +60,15 @@ def is_compiled(model: nn.Module) -> bool:
         isinstance(module, compiled) or getattr(module, "_compiled_call_impl", None) is not None
         for module in model.modules()
     )
+
+
+def kept_compiled(model: nn.Module, before: int, roomy: bool) -> str:
+    """Why compiled code is not to run eagerly; empty: it may, or there is none. ``before``: see ``Settings``."""
+    if before == compilations():
+        return ""
+    if not roomy:
+        return "the device lacks the memory to run compiled code eagerly; use a smaller batch"
+    return OTHERS if draws_others(model) else ""
 
 
 def draws_others(model: nn.Module) -> bool:

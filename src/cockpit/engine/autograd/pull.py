@@ -16,10 +16,7 @@ from cockpit.layers.layout import Layout
 
 Grads = tuple[Tensor | None, ...]
 Layouts = tuple[Layout | None, ...]
-COMPILED = (
-    "used inside a compiled function that does not run eagerly; "
-    "if the model has dropout, set torch._inductor.config.fallback_random = True"
-)
+COMPILED = "used inside a compiled function that does not run eagerly"
 DENSE_LIMIT = 2**28  # elements of a per-sample gradient that may be held at once
 RESHAPES = frozenset(f"{n}Backward" for n in ("View", "UnsafeView", "ReshapeAlias", "Unsqueeze", "Squeeze", "Flatten"))
 KEEPS = frozenset(f"{n}Backward" for n in ("ToCopy", "Clone", "Alias", "Contiguous"))

@@ -94,8 +94,7 @@ class Elementwise:
 
     def columns(self) -> Columns:
         """One for each output of a sample."""
-        if self.target.size > MAX_COLUMNS:
-            raise Undefined(too_many(self.target.size))
+        refuse_many(self.target.size)
         return self._columns().columns()
 
     def mixed(self, generator: torch.Generator) -> Seeds:
@@ -151,8 +150,7 @@ class Softmax:
 
     def columns(self) -> Columns:
         """Of its Cholesky factor, one less than classes for each row."""
-        if self.target.size > MAX_COLUMNS:
-            raise Undefined(too_many(self.target.size))
+        refuse_many(self.target.size)
         blocks = cholesky_of_softmax(self._by_row(self._p())) * self._weights().abs().sqrt()[..., None, None]
         signs = self._weights().sign().expand(blocks.shape[-1], *blocks.shape[:2])
         return Columns((self.target,), blocks.permute(3, 0, 1, 2), signs, self._apart).columns()
@@ -246,9 +244,10 @@ def random_signs(shape: tuple[int, ...], like: Tensor, generator: torch.Generato
     return (2 * bits - 1).to(like.device, like.dtype)
 
 
-def too_many(outputs: int) -> str:
-    """Why the exact factor is not formed."""
-    return (
-        f"{outputs} outputs per sample: the exact GGN needs as many passes (limit {MAX_COLUMNS}); "
-        "use curvature='ggn_mc' or 'hutchinson'"
-    )
+def refuse_many(outputs: int) -> None:
+    """Raise where the exact factor would have too many columns."""
+    if outputs > MAX_COLUMNS:
+        raise Undefined(
+            f"{outputs} outputs per sample: the exact GGN needs as many passes (limit {MAX_COLUMNS}); "
+            "use curvature='ggn_mc' or 'hutchinson'"
+        )

@@ -52,7 +52,6 @@ class GaussNewton:
 
     def __init__(self, factor: Factor, network: Network, memory: Memory) -> None:
         self._factor, self._net, self._memory = factor, network, memory
-        self._columns: Columns | None = None
 
     @property
     def large(self) -> bool:
@@ -62,13 +61,11 @@ class GaussNewton:
     @torch.no_grad()
     def diagonal(self) -> Vectors:
         """Exact: the squares of all columns, summed."""
-        if self._columns is None:
-            self._columns = self._factor.columns()
-        columns = self._columns
+        columns = self._factor.columns()
         if self._net.uses.coupled:
             return self._coupled_diagonal(columns)
-        sender = self._sender(columns.targets)
-        squares, count = self._squares(sender), len(columns)
+        sender, squares = self._way(columns.targets)
+        count = len(columns)
         step = max(1, -(-count // -(-count // max(1, self._room(sender) // sender.largest)))) if count else 1
         for begin in range(0, count, step):
             end = min(begin + step, count)
@@ -84,17 +81,16 @@ class GaussNewton:
         estimates = []
         for _ in range(samples):
             targets, seeds = self._factor.mixed(generator)
-            sender = self._sender(targets)
-            squares = self._squares(sender)
+            sender, squares = self._way(targets)
             self._send(sender, seeds, None, squares)
             estimates.append(squares.sums)
         return estimates
 
-    def _sender(self, targets: Sequence[Source]) -> Sender:
-        return Sender([(target.node, target.output) for target in targets], self._net.uses.edges, self._memory.looped)
-
-    def _squares(self, sender: Sender) -> Squares:
-        return Squares(self._net.parameters, self._net.uses, self._room(sender))
+    def _way(self, targets: Sequence[Source]) -> tuple[Sender, Squares]:
+        """What sends columns down from the targets, and what squares them there."""
+        uses, tops = self._net.uses, [(target.node, target.output) for target in targets]
+        sender = Sender(tops, uses.edges, self._memory.looped)
+        return sender, Squares(self._net.parameters, uses, self._room(sender))
 
     def _room(self, sender: Sender) -> int:
         """Bytes that columns may take at once."""
@@ -104,16 +100,12 @@ class GaussNewton:
     def _send(self, sender: Sender, seeds: list[Tensor], signs: Tensor | None, squares: Squares) -> None:
         """Add the squares of some columns."""
         if self._trusted(sender, seeds):
-            squares.begin(signs)
-            for node, grads in sender(seeds):
-                squares.add(node, grads)
-            squares.end()
+            squares.add(sender(seeds), signs)
             return
         for column in range(len(seeds[0])):
-            squares.begin(None if signs is None else signs[column : column + 1])
-            for node, grads in sender.by_autograd([seed[column : column + 1] for seed in seeds]):
-                squares.add(node, grads)
-            squares.end()
+            alone = slice(column, column + 1)
+            arriving = sender.by_autograd([seed[alone] for seed in seeds])
+            squares.add(arriving, None if signs is None else signs[alone])
 
     def _trusted(self, sender: Sender, seeds: list[Tensor]) -> bool:
         """Whether columns arrive as autograd would send them: tried once for each structure of the graph.

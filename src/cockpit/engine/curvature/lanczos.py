@@ -25,6 +25,8 @@ FLAT = 1e-7  # an eigenvalue so small beside the others is not resolved any furt
 CLOSED = {torch.float64: 1e-12}  # of the operator: what is left of an image is rounding errors
 CLOSED_ELSEWHERE = 1e-6
 ASYMMETRY = 1e-2  # of the operator, that products may have
+TOLERANCE = 1e-3  # of the eigenvalue, relatively
+LIMIT = 150  # products
 LEAST = 8  # products, however soon the residual is small
 SMALL = 0.02  # residual, in tolerances: at 0.1 one of 6,445 searches was off, by 0.3%
 MIXTURE = (1 / 3, 1 / 2, 1.0)  # weights of the largest eigenvectors in the next start
@@ -45,15 +47,8 @@ class Eigenpair:
     residual: float  # ||H v - value v|| of its eigenvector: bounds the distance to the nearest eigenvalue
 
 
-def largest(
-    operator: Operator,
-    start: Tensor,
-    generator: torch.Generator,
-    tolerance: float = 1e-3,
-    limit: int = 150,
-    asymmetry: float = ASYMMETRY,
-) -> Eigenpair:
-    """Run Lanczos from a start of any length until the eigenvalue is right to ``tolerance``, relatively.
+def largest(operator: Operator, start: Tensor, generator: torch.Generator, asymmetry: float = ASYMMETRY) -> Eigenpair:
+    """Run Lanczos from a start of any length until the eigenvalue is right to the tolerance, relatively.
 
     The value itself stands much earlier, but may be the second largest: how small its residual can become before the
     largest shows depends on how little of that eigenvector the start had. So the residual must fall far below the
@@ -62,20 +57,19 @@ def largest(
     subspace would never look elsewhere.
     """
     search = _Search(operator, start, generator, asymmetry)
-    for products in range(1, limit + 1):
+    for products in range(1, LIMIT + 1):
         beta, closed = search.multiply()
         if not beta < float("inf"):
             raise Undefined("the Hessian is not finite")
         values, mixes = np.linalg.eigh(search.inside)
         residual = beta * abs(float(mixes[-1, -1]))
-        small = residual <= SMALL * tolerance * max(abs(float(values[-1])), FLAT * float(abs(values).max()))
-        enough = len(values) >= start.numel() or products == limit
+        small = residual <= SMALL * TOLERANCE * max(abs(float(values[-1])), FLAT * float(abs(values).max()))
+        enough = len(values) >= start.numel() or products == LIMIT
         if enough or (small and products >= min(start.numel(), LEAST)):
             break
         if closed:
             search.look_elsewhere()
-        if search.full:
-            search.restart(values, mixes)
+        search.make_room(values, mixes)
     return Eigenpair(float(values[-1]), search.combine(_mixed(mixes)), products, residual)
 
 
@@ -89,11 +83,6 @@ class _Search:
         self._coupling: float | None = None  # of the two newest vectors; None: the newest is coupled to all others
         self.inside: Matrix = np.zeros((0, 0))  # the operator in the space of the vectors that were multiplied
         self._append(start)
-
-    @property
-    def full(self) -> bool:
-        """Whether no vector fits into the basis beside those there are."""
-        return self._size == len(self._rows)
 
     def multiply(self) -> tuple[float, bool]:
         """Multiply the newest vector; what is left of its image is the next.
@@ -122,8 +111,10 @@ class _Search:
         self._append(noise)
         self._coupling = 0.0
 
-    def restart(self, values: Matrix, vectors: Matrix) -> None:
-        """Keep the best approximations of the largest eigenvectors, and the newest vector."""
+    def make_room(self, values: Matrix, vectors: Matrix) -> None:
+        """Where the basis is full, keep the best approximations of the largest eigenvectors, and the newest vector."""
+        if self._size < len(self._rows):
+            return
         kept = min(KEPT, len(values) // 2)
         mix = self._told(vectors[:, -kept:].T)
         for piece in self._rows.split(_piece(self._rows[0]), 1):

@@ -21,16 +21,7 @@ from cockpit.engine.autograd.graph import Graph, Node, Result, edge, family, sig
 from cockpit.engine.autograd.loss_values import REDUCTIONS, fused
 from cockpit.engine.autograd.placement import Source
 from cockpit.engine.autograd.pull import KEEPS, RESHAPES, SWAPS
-from cockpit.engine.curvature.factors import (
-    MAX_COLUMNS,
-    NOT_FINITE,
-    Closed,
-    Columns,
-    Elementwise,
-    Factor,
-    Softmax,
-    too_many,
-)
+from cockpit.engine.curvature.factors import NOT_FINITE, Closed, Columns, Elementwise, Factor, Softmax, refuse_many
 from cockpit.engine.curvature.sender import backward_of_columns
 from cockpit.layers.layout import Layout
 
@@ -64,13 +55,11 @@ class Loss:
     def factor(self, outputs: Sequence[Source], place: Place) -> Factor:
         """The factor of its Hessian with respect to the outputs of the network."""
         targets = [self.joined(output, place) for output in outputs]
-        size = sum(target.size for target in targets)
         if len(targets) == 1:
             closed = self._closed(*self._losses_of(targets[0]))
             if closed is not None:
                 return closed
-        if size > MAX_COLUMNS:
-            raise Undefined(too_many(size))
+        refuse_many(sum(target.size for target in targets))
         return _General(targets, self.gradients([(target.node, target.output) for target in targets])).columns()
 
     def parts(self, parameters: Mapping[str, Tensor]) -> list[Closed] | None:
@@ -199,15 +188,10 @@ class _General:
         parts = vectors.split([target.size for target in self._targets], dim=2)
         given = [self._targets[k].spread(parts[k]).to(self._gradients[k].dtype) for k in self._curved]
         above = [self._gradients[k] for k in self._curved]
-        return self._joined(backward_of_columns(above, self._places, given, "loss", self._looped)).to(vectors)
-
-    def _joined(self, images: Sequence[Tensor | None]) -> Tensor:
-        columns = next(len(image) for image in images if image is not None)
-        rows = []
-        for image, target in zip(images, self._targets, strict=True):
-            filled = self._gradients[0].new_zeros(columns, *target.shape) if image is None else image
-            rows.append(target.gather(filled.double()))
-        return torch.cat(rows, dim=-1)
+        images = backward_of_columns(above, self._places, given, "loss", self._looped)
+        pairs = zip(parts, images, self._targets, strict=True)
+        rows = [torch.zeros_like(part) if image is None else target.gather(image) for part, image, target in pairs]
+        return torch.cat([row.to(vectors) for row in rows], dim=-1)
 
     def _check_separable(self, blocks: Tensor) -> None:
         """A loss that compares samples with each other has no block per sample."""

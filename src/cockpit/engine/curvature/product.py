@@ -1,4 +1,4 @@
-"""Products with the Hessian of the backpropagated number, by differentiating its gradient once more."""
+"""Products with the Hessian of the backpropagated number, by differentiating its gradient once more; its diagonal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,10 +8,12 @@ from torch import Tensor
 
 from cockpit.core.errors import Undefined
 from cockpit.engine.autograd.graph import Graph, edge
-from cockpit.engine.curvature.factors import Closed
+from cockpit.engine.curvature.factors import Closed, random_signs
 from cockpit.engine.curvature.loss_hessian import Loss
+from cockpit.layers.forms import wide
 
 Vectors = dict[str, Tensor]
+MAX_HESSIAN = 20_000  # parameters for which the exact Hessian diagonal is formed
 AGREES = {torch.float64: 1e-8, torch.float32: 1e-2}  # with autograd; single precision may have ten bits on a GPU
 ONCE = "the network cannot be differentiated twice: a backward in it is marked once_differentiable"
 SATURATED = "the loss is saturated: every prediction is certain to 14 digits, and what curvature is left has none"
@@ -26,7 +28,7 @@ class HessianProduct:
     """
 
     def __init__(self, loss: Loss, parameters: Mapping[str, Tensor]) -> None:
-        self.parameters, self.products = dict(parameters), 0  # taken so far
+        self.parameters = dict(parameters)
         self._parts = _closed(loss, parameters)
         if self._parts and all(part.certain for part in self._parts):
             raise Undefined(SATURATED)
@@ -47,7 +49,6 @@ class HessianProduct:
 
     def __call__(self, vectors: Vectors) -> Vectors:
         """Return H v."""
-        self.products += 1
         if not self._grads:
             return {name: torch.zeros_like(v) for name, v in vectors.items()}
         directions = list(vectors.values())
@@ -77,6 +78,35 @@ class HessianProduct:
         except RuntimeError as error:
             first = str(error).splitlines()[0].rstrip(".")
             raise Undefined(f"the network cannot be differentiated twice: {first}") from error
+
+
+def hessian_diagonal(product: HessianProduct) -> Vectors:
+    """Exact diagonal, one product for each parameter element: for small nets and tests."""
+    total = sum(p.numel() for p in product.parameters.values())
+    if total > MAX_HESSIAN:
+        raise Undefined(
+            f"the exact Hessian diagonal takes one product for each of {total} parameters (limit {MAX_HESSIAN}); "
+            "use curvature='hutchinson'"
+        )
+    diagonal = {name: torch.zeros_like(p) for name, p in product.parameters.items()}
+    unit = {name: torch.zeros_like(p) for name, p in product.parameters.items()}
+    for name, vector in unit.items():
+        flat, entries = vector.view(-1), diagonal[name].view(-1)
+        for place in range(flat.numel()):
+            flat[place] = 1
+            entries[place] = product(unit)[name].reshape(-1)[place]
+            flat[place] = 0
+    return diagonal
+
+
+def hutchinson(product: HessianProduct, probes: int, generator: torch.Generator) -> list[Vectors]:
+    """v * H v for random signs v: each is an unbiased estimate of the diagonal."""
+    estimates = []
+    for _ in range(probes):
+        signs = {name: random_signs(tuple(p.shape), wide(p[:0]), generator) for name, p in product.parameters.items()}
+        products = product(signs)
+        estimates.append({name: signs[name] * products[name] for name in signs})
+    return estimates
 
 
 def _closed(loss: Loss, parameters: Mapping[str, Tensor]) -> list[Closed]:

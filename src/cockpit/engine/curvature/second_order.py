@@ -1,26 +1,35 @@
 """Everything that a step needs of second order, computed before autograd frees its graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from cockpit.core.errors import Undefined, why
 from cockpit.engine.autograd.eager import full_precision
-from cockpit.engine.autograd.graph import Node
+from cockpit.engine.autograd.graph import Graph, Node
+from cockpit.engine.autograd.samples import Samples, unnoticed
+from cockpit.engine.autograd.uses import COMPLEX, Uses
 from cockpit.engine.curvature import lanczos
-from cockpit.engine.curvature.estimates import hessian_diagonal, hutchinson
 from cockpit.engine.curvature.gauss_newton import GaussNewton, Memory, Network
 from cockpit.engine.curvature.loss_hessian import Loss
-from cockpit.engine.curvature.product import HessianProduct, Vectors
+from cockpit.engine.curvature.product import HessianProduct, Vectors, hessian_diagonal, hutchinson
 from cockpit.engine.needs import MAX_EIGENVALUE, Diagonal, Need
 from cockpit.layers.forms import wide_type
 from cockpit.layers.layout import Layout
 
 ACCUMULATED = "the Hessian of several accumulated backward passes cannot be multiplied with"
 NO_OUTPUT = "the network's output is not known: call the model itself, or pass the loss as a module"
+CHECKPOINTED = (
+    "activation checkpointing recomputes the forward pass whenever its tensors are read, "
+    "and curvature reads them many times; leave it out of schedule, or train without checkpointing"
+)
+SPARSE = "sparse gradients of an embedding have no curvature here: use sparse=False"
+LOOKED_UP = frozenset({"EmbeddingBackward", "EmbeddingBagBackward"})
+UNKNOWN = "where the samples are was not found out"
 Computed = TypeVar("Computed")
 
 HALF = 0.5  # how far products in half precision may be from symmetric
@@ -43,9 +52,54 @@ class Request:
     network: Network
     problem: str | None  # why it is not known where samples are: nothing but products with the Hessian then
     place: Callable[[Node, int], Layout | None]  # where samples are in any other result
-    half: bool = False  # something is in half precision
     accumulated: bool = False  # the step has more than this backward pass
     impossible: str | None = None  # why nothing can be computed
+
+
+def asked(needs: frozenset[Need]) -> bool:
+    """Whether anything of the curvature is needed."""
+    return MAX_EIGENVALUE in needs or any(isinstance(need, Diagonal) for need in needs)
+
+
+def curvature_of(
+    graph: Graph,
+    roots: Sequence[Tensor],
+    seeds: Sequence[Tensor | None],
+    parameters: Mapping[str, Tensor],
+    samples: Samples | str,
+    needs: frozenset[Need],
+    memory: Memory,
+    key: int,
+    accumulated: bool,
+) -> Curvature:
+    """Diagonals and the largest eigenvalue, as far as they are needed; ``samples``: or why they are not known."""
+    network, problem = Network(graph, parameters, (), Uses(0)), None
+    if isinstance(samples, str):
+        problem = samples
+    else:
+        try:
+            network = Network(graph, parameters, samples.outputs(), samples.uses())
+        except Exception as error:
+            problem = why(error)
+    request = Request(
+        Loss(roots, seeds, graph),
+        network,
+        problem,
+        samples.place if isinstance(samples, Samples) else lambda node, output: None,
+        accumulated=accumulated,
+        impossible=_impossible(graph, parameters),
+    )
+    with unnoticed(roots[0].grad_fn):
+        return compute(needs, request, memory, abs(key))
+
+
+def _impossible(graph: Graph, parameters: Mapping[str, Tensor]) -> str | None:
+    """Why no curvature can be had."""
+    if graph.checkpointed():
+        return CHECKPOINTED
+    if any(getattr(node, "_saved_sparse", False) for node in graph.find(LOOKED_UP)):
+        return SPARSE
+    return COMPLEX if any(parameter.is_complex() for parameter in parameters.values()) else None
 
 
 def compute(needs: frozenset[Need], request: Request, memory: Memory, seed: int) -> Curvature:
@@ -114,8 +168,8 @@ class _Pass:
         start /= start.norm()
         if warm is not None and warm.numel() == start.numel():
             start += warm.to(start)
-        asymmetry = HALF if self._request.half else lanczos.ASYMMETRY
-        pair = lanczos.largest(self._products().flat, start, generator, asymmetry=asymmetry)
+        asymmetry = lanczos.ASYMMETRY if self._request.loss.graph.half is None else HALF
+        pair = lanczos.largest(self._products().flat, start, generator, asymmetry)
         self._memory.eigenvector = pair.vector
         return pair
 

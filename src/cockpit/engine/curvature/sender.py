@@ -6,35 +6,25 @@ each operation's own backward takes all of them in one call, or where it cannot,
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cockpit.engine.autograd.graph import Node, edge, family, shapes
+from cockpit.engine.autograd.graph import Graph, Node, edge, family, shapes
 
 Place = tuple[Node, int]  # an operation and which of its results
 Grads = tuple[Tensor | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One operation on the way, and the results of others that it is computed from."""
-
-    node: Node
-    wanted: bool
-    operands: tuple[Place, ...]
 
 
 class Sender:
     """The ways from some results down to wanted operations; ``looped`` remembers what takes columns one by one."""
 
     def __init__(self, tops: Sequence[Place], wanted: Collection[Node], looped: set[str]) -> None:
-        self._tops, self._wanted, self._looped = list(tops), list(wanted), looped
-        self._steps = _plan([node for node, _ in tops], set(wanted))
-        metas = [meta for step in self._steps for meta in step.node._input_metadata]
+        self._tops, self._wanted, self._looped = list(tops), dict.fromkeys(wanted), looped
+        self._operands = _operands([node for node, _ in tops], self._wanted)
+        metas = [meta for node in self._operands for meta in node._input_metadata]
         self._sizes = [prod(meta.shape) * meta.dtype.itemsize for meta in metas]
 
     @property
@@ -52,13 +42,13 @@ class Sender:
         ready: dict[Place, Tensor] = {}
         for top, seed in zip(self._tops, seeds, strict=True):
             _add(ready, top, seed)
-        for step in self._steps:
-            grads = tuple([ready.pop((step.node, result), None) for result in range(len(shapes(step.node)))])
+        for node, operands in self._operands.items():
+            grads = tuple([ready.pop((node, result), None) for result in range(len(shapes(node)))])
             if all(grad is None for grad in grads):
                 continue
-            if step.wanted:
-                yield step.node, grads
-            for place, sent in zip(step.operands, self._through(step, grads), strict=True):
+            if node in self._wanted:
+                yield node, grads
+            for place, sent in zip(operands, self._through(node, grads), strict=True):
                 if sent is not None:
                     _add(ready, place, sent)
             del grads
@@ -75,15 +65,15 @@ class Sender:
                 if any(grad is not None for grad in grads):
                     yield node, tuple([None if grad is None else grad[None] for grad in grads])
 
-    def _through(self, step: _Step, grads: Grads) -> Sequence[Tensor | None]:
+    def _through(self, node: Node, grads: Grads) -> Sequence[Tensor | None]:
         """Gradients of the operands of one operation."""
-        if not step.operands:
+        below = [edge(*place) for place in self._operands[node]]
+        if not below:
             return ()
         given = [grad for grad in grads if grad is not None]
-        above = [edge(step.node, result) for result, grad in enumerate(grads) if grad is not None]
-        below = [edge(*place) for place in step.operands]
-        alone = isinstance(step.node, torch.autograd.function.BackwardCFunction)
-        return backward_of_columns(above, below, given, family(step.node), self._looped, alone)
+        above = [edge(node, result) for result, grad in enumerate(grads) if grad is not None]
+        alone = isinstance(node, torch.autograd.function.BackwardCFunction)
+        return backward_of_columns(above, below, given, family(node), self._looped, alone)
 
 
 def backward_of_columns(
@@ -106,25 +96,15 @@ def backward_of_columns(
     return [_stacked(sent) for sent in zip(*columns, strict=True)]
 
 
-def _plan(tops: list[Node], wanted: set[Node]) -> list[_Step]:
-    """The operations that lead to a wanted one, each after all that use it."""
-    useful: dict[Node, bool] = {}
-    order: list[Node] = []
-    stack = [(top, False) for top in tops]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            useful[node] = node in wanted or any(useful.get(below, False) for below, _ in node.next_functions)
-            order.append(node)
-        elif node not in useful:
-            useful[node] = False
-            stack.append((node, True))
-            stack += [(below, False) for below, _ in node.next_functions if below is not None and below not in useful]
-    return [
-        _Step(node, node in wanted, tuple(at for at in dict.fromkeys(node.next_functions) if useful.get(at[0])))
-        for node in reversed(order)
-        if useful[node]
-    ]
+def _operands(tops: list[Node], wanted: Collection[Node]) -> dict[Node, tuple[Place, ...]]:
+    """Operations that lead to a wanted one, each after all that use it, and those of their operands that do."""
+    graph = Graph(tops)
+    useful = graph.above(wanted).union(wanted)
+    return {
+        node: tuple([place for place in dict.fromkeys(node.next_functions) if place[0] in useful])
+        for node in reversed(graph.upwards)
+        if node in useful
+    }
 
 
 def _add(ready: dict[Place, Tensor], place: Place, grad: Tensor) -> None:

@@ -4,7 +4,8 @@ What arrives at an operation has the columns in front: [K, ...]. A rule of ``lay
 all columns meet the same inputs (linear layers, convolutions), they are squared together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -28,41 +29,36 @@ class Squares:
         self._parameters, self._layouts, self._room = parameters, uses.layouts, room  # bytes of what is made at once
         self.sums: dict[str, Tensor] = {}  #: over all columns and samples, for each parameter
         self._by_node: dict[Node, list[Path]] = {}
-        self._uses: dict[str, int] = {}
-        for path in uses.paths():
+        paths = uses.paths()
+        self._uses = Counter(path.name for path in paths)
+        for path in paths:
             self._by_node.setdefault(path.node, []).append(path)
-            self._uses[path.name] = self._uses.get(path.name, 0) + 1
-        self._waiting: dict[str, list[Use]] = {}
-        self._signs: Tensor | None = None
 
-    def begin(self, signs: Tensor | None) -> None:
-        """Columns with these signs, [K, N], are about to arrive; None: all positive."""
-        self._signs = signs
+    def add(self, arriving: Iterable[tuple[Node, Grads]], signs: Tensor | None) -> None:
+        """What arrives at operations, of columns with these signs, [K, N]; None: all positive.
 
-    def add(self, node: Node, grads: Grads) -> None:
-        """What arrived at an operation; a parameter is squared when all its uses are there."""
-        for path in self._by_node[node]:
-            uses = self._waiting.setdefault(path.name, [])
-            uses.append((path, grads))
-            if len(uses) == self._uses[path.name]:
-                self._square(path.name)
+        A parameter is squared when all its uses are there, so that little is held.
+        """
+        waiting: dict[str, list[Use]] = {}
+        for node, grads in arriving:
+            for path in self._by_node[node]:
+                waiting.setdefault(path.name, []).append((path, grads))
+                if len(waiting[path.name]) == self._uses[path.name]:
+                    self._square(path.name, waiting.pop(path.name), signs)
+        for name, uses in waiting.items():
+            self._square(name, uses, signs)
 
-    def end(self) -> None:
-        """The columns have arrived everywhere."""
-        for name in list(self._waiting):
-            self._square(name)
-
-    def _square(self, name: str) -> None:
-        uses, like = self._waiting.pop(name), self._parameters[name]
+    def _square(self, name: str, uses: Sequence[Use], signs: Tensor | None) -> None:
+        like = self._parameters[name]
         by_use = [_forms(path, grads, self._layouts[path.node]) for path, grads in uses]
         total = self.sums.setdefault(name, torch.zeros_like(like, dtype=wide_type(like.dtype)))
         shared = [_shared(forms) for forms in by_use]
         joined = _joined([part for part in shared if part is not None]) if None not in shared else None
         if joined is not None:
-            total += joined.squares(self._signs, self._room).reshape(total.shape)
+            total += joined.squares(signs, self._room).reshape(total.shape)
             return
         for column, forms in enumerate(zip(*by_use, strict=True)):
-            weights = None if self._signs is None else self._signs[column]
+            weights = None if signs is None else signs[column]
             total += _squared(combine(list(forms)), weights, self._room).reshape(total.shape)
 
 

@@ -18,10 +18,11 @@ from cockpit.engine.autograd.graph import Graph
 from cockpit.engine.autograd.pull import COMPILED
 from cockpit.engine.autograd.samples import Samples, Seen, unnoticed
 from cockpit.engine.autograd.walk import Contribution, Walk
+from cockpit.engine.curvature import second_order as curvature
 from cockpit.engine.curvature.second_order import Curvature
 from cockpit.engine.needs import LINE, LOSSES, Diagonal, Need, per_sample
 from cockpit.engine.statistics.together import AT_ONCE, SMALL
-from cockpit.engine.step import curvature, shares
+from cockpit.engine.step import shares
 from cockpit.engine.step.reduction import Reduction, Vectors
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, Dense, scale, wide
@@ -103,7 +104,7 @@ class Backward:
         try:
             self._find(roots, seeds)
         except Exception as error:
-            self._unknown = self.found.shares = COMPILED if settings.stays_compiled else why(error)
+            self._unknown = self.found.shares = settings.stays_compiled or why(error)
             self.found.problem = self._unknown if self._asked or LOSSES in needs else None
 
     def _find(self, roots: Sequence[Tensor], seeds: Sequence[Tensor | None]) -> None:
@@ -220,7 +221,8 @@ class Backward:
             self.settings.allowance.halve(arrived)
             found.problem = NO_MEMORY
         except Exception as error:  # a user's training never breaks because it is watched
-            found.uncovered[name] = why(error)
+            reason = why(error)
+            found.uncovered[name] = (self.settings.stays_compiled or reason) if reason == COMPILED else reason
 
     def _take(self, name: str, form: AnyForm, data: Tensor, reduction: Reduction) -> None:
         """Take the numbers of a parameter."""

@@ -16,7 +16,7 @@ from cockpit.core.record import percent
 from cockpit.engine.autograd.balance import noise_of
 from cockpit.engine.curvature.lanczos import Eigenpair
 from cockpit.engine.curvature.second_order import ACCUMULATED
-from cockpit.engine.needs import ABS_MAX, DOT_GRAD, LOSSES, SQ_NORM, SUM_SQ, UPDATE, Diagonal, Need, Trace
+from cockpit.engine.needs import ABS_MAX, DOT_GRAD, LOSSES, SQ_NORM, UPDATE, Diagonal, Need, Trace
 from cockpit.engine.statistics import Statistic
 from cockpit.engine.step.backward import NO_ROOM
 from cockpit.engine.step.line import LineEnd, unseen_by
@@ -104,10 +104,6 @@ class Observation(Prepared):
     def mean_sq(self) -> dict[str, float]:
         """||mean_n g_n||^2 of each covered parameter."""
         return dict(zip(self.names, self.rows(MEAN_SQ).tolist(), strict=True))
-
-    def sum_sq(self) -> Vectors:
-        """sum_n g_n^2, elementwise; while the step lasts."""
-        return self.elements(SUM_SQ)
 
     def elements(self, key: Need) -> Vectors:
         """A statistic of every element of each covered parameter; while the step lasts."""

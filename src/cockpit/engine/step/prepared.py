@@ -14,8 +14,8 @@ from cockpit.engine.statistics.lengths import square_distances, square_norms
 from cockpit.engine.statistics.together import SMALL
 from cockpit.engine.step.backward import Pass, mean_of
 from cockpit.engine.step.line import Line
-from cockpit.engine.step.numbers import Key, Numbers
-from cockpit.engine.step.reduction import Reduction, Vectors, stacked
+from cockpit.engine.step.numbers import Numbers
+from cockpit.engine.step.reduction import Reduction, Vectors
 from cockpit.engine.step.settings import Settings
 from cockpit.layers.forms import AnyForm, Dense, scale, wide
 
@@ -71,7 +71,7 @@ class Prepared:
         """Compute the numbers that the quantities of this step need."""
         samples = per_sample(needs) or line is not None
         if (GRADIENT in needs or samples) and self.gradient:
-            self._put_lengths(GRADIENT, self.gradient)
+            self._put_lengths()
         if DISTANCE in needs and self.start:
             starts = [self.start[name] for name in self.parameters]
             self.numbers.put(DISTANCE, square_distances(list(self.parameters.values()), starts))
@@ -83,10 +83,10 @@ class Prepared:
                 raise Undefined(self.flaw)
             self._reduce(needs, line or {})
 
-    def _put_lengths(self, key: Key, vectors: Vectors) -> None:
-        squares = dict(zip(vectors, square_norms(list(vectors.values())), strict=True))
+    def _put_lengths(self) -> None:
+        squares = dict(zip(self.gradient, square_norms(list(self.gradient.values())), strict=True))
         zero = torch.zeros_like(next(iter(squares.values())))
-        self.numbers.put(key, torch.stack([squares.get(name, zero) for name in self.all_names]))
+        self.numbers.put(GRADIENT, torch.stack([squares.get(name, zero) for name in self.all_names]))
 
     def _reduce(self, needs: frozenset[Need], line: Mapping[str, Tensor]) -> None:
         structural = {name: why for found in self.passes for name, why in found.uncovered.items()}
@@ -99,13 +99,12 @@ class Prepared:
         )
         rows = [known.get(name) or self._of_parameter(reduction, name) for name in self._candidates]
         self._elements = reduction.kept
-        for key, tensor in stacked(rows).items():
-            self.numbers.put(key, tensor)
-        factor = self.batch_size / self.loss_scale
-        if self._candidates:
+        if rows:
+            for key in rows[0]:
+                self.numbers.put(key, torch.stack([row[key] for row in rows]))
             zero = next(iter(self.parameters.values())).new_zeros(())
             off = [torch.stack([found.off.get(name, zero) for name in self._candidates]) for found in self.passes]
-            self.numbers.put(OFF, torch.stack(off).double().sum(0) * factor)
+            self.numbers.put(OFF, torch.stack(off).double().sum(0) * (self.batch_size / self.loss_scale))
 
     def _of_parameter(self, reduction: Reduction, name: str) -> dict[Need, Tensor]:
         parts = [self._scaled(found, name) for found in self.passes]

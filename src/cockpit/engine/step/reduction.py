@@ -90,9 +90,3 @@ class Reduction:
         at = At(parameter.detach(), {UPDATED: vector.to(parameter.device)})
         found: Found = scan_all(parts, [along], at, self.allowance.elements(parameter))
         return found[along]
-
-
-def stacked(rows: Sequence[Mapping[Need, Tensor]]) -> dict[Need, Tensor]:
-    """The numbers of several parameters, one row for each."""
-    keys = rows[0].keys() if rows else ()
-    return {key: torch.stack([row[key] for row in rows]) for key in keys}

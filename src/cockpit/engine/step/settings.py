@@ -27,7 +27,7 @@ class Settings:
     careful: int = 0  # so many steps may have several again
     process: str | None = None  # which of several, whose gradients are averaged while they arrive
     compiled: int = field(default_factory=compilations)  # before the run; -1: the model is
-    stays_compiled: bool = False  # on tracked steps, too
+    stays_compiled: str = ""  # why compiled code does not run eagerly on tracked steps
     paths: set[tuple[str, str]] = field(default_factory=set)  # of the last step's statistics: name, path
     buffers: Callable[[], Iterable[Tensor]] = tuple  # of the model: a recomputed forward pass may change them
     curvature: Memory = field(default_factory=Memory)

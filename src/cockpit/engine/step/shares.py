@@ -32,11 +32,11 @@ def shares_of(samples: Samples, loss: Tensor, of_graph: Tensor | str) -> Tensor 
     """
     seen = samples.seen
     try:
-        if seen.losses is not None:
-            return share(seen.losses, float(loss), samples.count)
-        told = None if any(call.given is not None for _, call in seen.calls) else _from_model(samples, loss)
+        told: Tensor | str | None = seen.losses
+        if told is None and all(call.given is None for _, call in seen.calls):  # a model may return its own
+            told = next((forward.losses for _, forward in seen.forwards if forward.losses is not None), None)
         if told is not None:
-            return told
+            return told if isinstance(told, str) else share(told, float(loss), samples.count)
         if isinstance(of_graph, Tensor):
             return of_graph
         if seen.calls:
@@ -45,13 +45,3 @@ def shares_of(samples: Samples, loss: Tensor, of_graph: Tensor | str) -> Tensor 
         return of_graph
     except Exception as error:
         return why(error)
-
-
-def _from_model(samples: Samples, loss: Tensor) -> Tensor | str | None:
-    """Individual losses of a model that returns its own: a callable, or an entry ``losses`` of its output."""
-    for _, forward in samples.seen.forwards:
-        if isinstance(forward.losses, str):
-            return forward.losses
-        if forward.losses is not None:
-            return share(forward.losses, float(loss), samples.count)
-    return None
