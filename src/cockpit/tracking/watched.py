@@ -241,16 +241,14 @@ class Watch:
     def _open(self, tracked: bool) -> None:
         """Hooks are in place only for a step that is tracked, and stay from one such step to the next."""
         if not tracked:
-            if self._armed_for is not None:
-                self._disarm()
+            self._disarm()
             return
         recorder = self._tracker.recorder
         settings, twice = self._tracker.settings, recorder is not None and double_backward(recorder.needs)
         fused = twice or settings.compiled != eager.compilations()
         roomy = not fused or all(map(settings.allowance.roomy, islice(self._model.parameters(), 1)))
         settings.stays_compiled = eager.kept_compiled(self._model, settings.compiled, roomy)
-        wanted = twice and roomy, not settings.stays_compiled
-        if self._armed_for != wanted:
+        if self._armed_for != (wanted := (twice and roomy, not settings.stays_compiled)):
             self._arm(*wanted)
 
     def _arm(self, twice: bool, eagerly: bool) -> None:
