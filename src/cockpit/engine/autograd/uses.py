@@ -15,7 +15,7 @@ from cockpit.engine.autograd.graph import REARRANGES, Graph, Link, Node, Path, f
 from cockpit.engine.autograd.placement import Answer, Place, couples
 from cockpit.layers.layout import Layout
 
-ROUNDS = 8  # how many operations on parameters alone may follow each other
+ROUNDS = 32  # how many operations on parameters alone may follow each other
 COMPLEX = "complex parameters are not supported: keep torch.view_as_real(w) as the parameter"
 NO_SAMPLES = "no operation that uses it has a batch axis"
 MIXED = (
