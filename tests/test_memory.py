@@ -67,15 +67,16 @@ def size(*roots: Any) -> int:
 def test_two_thousand_tracked_steps_leave_nothing_but_records() -> None:
     model, loss_fn, batches = net(), nn.CrossEntropyLoss(), draw(*[4] * 10)
     optimizer = sgd(model)
-    counts, memory = {}, {}
+    counts, hooked, memory = {}, {}, {}
     with watch(model, optimizer, loss_fn, "economy") as pit:
         for step in range(2000):
             train(model, optimizer, loss_fn, [batches[step % 10]])
             if step + 1 in (100, 500, 2000):
-                counts[step + 1] = tensors(), hooks(model, loss_fn), step_hooks(optimizer)
+                counts[step + 1], hooked[step + 1] = tensors(), (hooks(model, loss_fn), step_hooks(optimizer))
                 memory[step + 1] = resident(), size(pit.history)
     assert len(pit.get_output()) == 2000
-    assert counts[100] == counts[500] == counts[2000]
+    assert hooked[100] == hooked[500] == hooked[2000]
+    assert counts[100] >= counts[500] >= counts[2000]  # fewer where something of an earlier test is let go of
     grown, recorded = (after - before for before, after in zip(memory[500], memory[2000], strict=True))
     print(f"from step 500 to 2000: {grown / MIB:.1f} MiB more, {recorded / MIB:.1f} MiB of them records")
     assert grown < recorded + 5 * MIB
