@@ -88,8 +88,7 @@ class Allowance:
         """Whether there is room for these factors; they count as held, so that after a refusal others follow."""
         size, like = sum(tensor.nbytes for tensor in tensors), tensors[0]
         asked = self.limit is not None or not on_gpu(like) or size >= SMALL
-        spare = int(self.share * self._peak)  # for chunks, and what training takes before it lets go of more
-        if asked and not self._crowded and size > (unused := self._unused(like) - spare):
+        if asked and not self._crowded and size > (unused := self._unused(like)):
             self._crowded, self._room = True, self.held + max(0, unused)
         self.held += size
         return not self._crowded
