@@ -228,3 +228,19 @@ def test_usual_optimizers_are_not_searched_for_steps_inside_steps() -> None:
     for kind in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adam, torch.optim.RMSprop):
         assert not may_nest([kind(net().parameters(), lr=0.1)])
     assert may_nest([under(net())])
+
+
+def test_a_step_in_which_every_parameter_is_frozen_says_that_none_was_taken() -> None:
+    model, loss_fn = nn.Linear(4, 3), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with cockpit.watch(model, optimizer, loss_fn, every=1, run=False) as pit:
+        for step in range(5):
+            for parameter in model.parameters():
+                parameter.requires_grad_(step not in (2, 3))
+            loss = loss_fn(model(torch.randn(5, 4)), torch.randint(3, (5,)))
+            optimizer.zero_grad()
+            if loss.requires_grad:
+                loss.backward()
+            optimizer.step()
+    assert "the optimizer took no step" in pit.history.reasons()["UpdateSize"]
+    assert pit.get_output()[4]["NormTest"] is not None

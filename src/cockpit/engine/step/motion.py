@@ -20,7 +20,8 @@ class Motion:
     def mark(self, parameters: Mapping[str, Tensor], on_host: bool = False) -> None:
         """The optimizer is about to step; ``on_host``: the device has no room for a copy."""
         thetas = [theta.detach() for theta in parameters.values()]
-        copies = [theta.to("cpu", copy=True) for theta in thetas] if on_host else torch._foreach_mul(thetas, 1.0)
+        apart = on_host or not thetas  # torch takes no empty list
+        copies = [theta.to("cpu", copy=True) for theta in thetas] if apart else torch._foreach_mul(thetas, 1.0)
         self._before = dict(zip(parameters, copies, strict=True))
 
     def take(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
