@@ -233,7 +233,7 @@ def test_usual_optimizers_are_not_searched_for_steps_inside_steps() -> None:
 def test_a_step_in_which_every_parameter_is_frozen_says_that_none_was_taken() -> None:
     model, loss_fn = nn.Linear(4, 3), nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with cockpit.watch(model, optimizer, loss_fn, every=1, run=False) as pit:
+    with watch(model, optimizer, loss_fn, every=1) as pit:
         for step in range(5):
             for parameter in model.parameters():
                 parameter.requires_grad_(step not in (2, 3))
